@@ -1,1 +1,1 @@
-"""Tools above the numerical functions: images, solvers of differential equations, optimizers."""
+"""Libraries on top of the numerical functions: images, ODE solvers, optimizers and others."""

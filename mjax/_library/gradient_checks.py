@@ -1,6 +1,6 @@
-"""Derivatives against finite differences: `check_grads`, `check_jvp`, `check_vjp`.
+"""Checks of derivatives against finite differences: `check_grads`, `check_jvp`, `check_vjp`.
 
-The differences are taken with NumPy, outside of any program: these are functions for tests.
+They serve tests: NumPy computes the differences, outside any compiled program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mjax._engine.ir.pytree import tree_leaves, tree_map
 from mjax._engine.transforms.forward import jvp, linearize
 from mjax._engine.transforms.reverse import vjp
 
-#: How far derivatives may be off, by dtype; for each element, absolute and relative.
+#: Tolerances of derivatives by dtype, per element, absolute and relative.
 _TOLERANCES = {
     "float64": 1e-5, "complex128": 1e-5, "float32": 2e-3, "complex64": 1e-3, "float16": 1e-2,
     "bfloat16": 1e-1, "float8_e3m4": 1e-1, "float8_e4m3": 1e-1, "float8_e4m3b11fnuz": 1e-1,
@@ -26,21 +26,21 @@ _TOLERANCES = {
     "float8_e8m0fnu": 1.0, "float4_e2m1fn": 1.0,
 }
 _STEP = 1e-4
-#: Types whose values stay Python's.
+#: Types whose values stay Python scalars.
 _NUMBERS = (bool, int, float, complex)
 
 _FRAGMENTS = {
     "args": "args: a tuple of the arguments, pytrees of arrays and numbers of inexact dtype.",
     "tolerances": """\
-atol, rtol: how far two values may be off, absolute and relative, for each element of an
+atol, rtol: the absolute and the relative tolerance, for each element of an
   array. A number, or a dict from dtypes to numbers; by default 2e-3 for float32, 1e-3 for
   complex64, 1e-5 for 64-bit dtypes, 1e-2 for float16, 0.1 for bfloat16.""",
     "eps": "eps: the step of the finite differences; by default 1e-4.",
-    "err_msg": "err_msg: text in front of the messages.",
+    "err_msg": "err_msg: prefix of the error messages.",
     "about": """\
-The derivative is looked at in one random direction, the same in each call: the differences
-then cost two evaluations, however many elements there are. A tolerance counts for each
-element, so that it is multiplied by their number.""",
+The derivative is checked along one random direction, the same in every call, so differences
+    cost two evaluations for any number of elements. Tolerances are per element, hence multiplied
+    by the number of elements.""",
 }
 
 
@@ -53,13 +53,13 @@ def _dtype(x: Any) -> DType:
 
 
 def _kept(x: Any, value: Any) -> Any:
-    """A value in the dtype of `x`; a Python number where `x` is one."""
+    """The value in the dtype of `x`; a Python scalar if `x` is one."""
     out = np.asarray(value).astype(_dtype(x))
     return out.item() if type(x) in _NUMBERS else out
 
 
 def _direction(random: np.random.RandomState, tree: Any) -> Any:
-    """A tree like the given one, of normal random numbers."""
+    """A tree like the given one, with normally distributed random leaves."""
 
     def draw(x: Any) -> Any:
         shape = np.shape(x)
@@ -72,7 +72,7 @@ def _direction(random: np.random.RandomState, tree: Any) -> Any:
 
 
 def _moved(tree: Any, direction: Any, step: float) -> Any:
-    """The tree moved by so many times the direction, each leaf computed in its own dtype."""
+    """The tree plus a multiple of the direction; each leaf keeps its dtype."""
 
     def move(x: Any, t: Any) -> Any:
         dtype = _dtype(x)
@@ -87,7 +87,7 @@ def _difference_quotient(f: Callable[..., Any], args: Any, direction: Any, step:
     def quotient(ahead: Any, behind: Any) -> Any:
         a, b = np.asarray(ahead), np.asarray(behind)
         with np.errstate(invalid="ignore"):
-            change = np.where(a == b, np.zeros((), a.dtype), a - b)  # of two infinities: none
+            change = np.where(a == b, np.zeros((), a.dtype), a - b)  # inf - inf
         return _kept(ahead, change * np.asarray(0.5 / step).astype(a.dtype))
 
     ahead, behind = f(*_moved(args, direction, step)), f(*_moved(args, direction, -step))
@@ -116,7 +116,7 @@ def _tolerances(given: Any) -> Callable[[DType], float]:
 
 
 def _assert_close(actual: Any, expected: Any, atol: Any, rtol: Any, what: str) -> None:
-    """The leaves of two trees have the same shapes, and values within the tolerances."""
+    """Asserts that two trees have equal shapes, and values within the tolerances."""
     absolute, relative = _tolerances(atol), _tolerances(rtol)
 
     def compare(actual: Any, expected: Any) -> None:
@@ -124,7 +124,7 @@ def _assert_close(actual: Any, expected: Any, atol: Any, rtol: Any, what: str) -
         assert a.shape == b.shape, f"{what}: shape {a.shape}, not {b.shape}"
         if a.dtype == b.dtype == dtypes.float0:
             return
-        # Without a limit NumPy's own: 1e-7, relative.
+        # By default NumPy's tolerance, 1e-7 relative.
         rest = a.size * max(absolute(a.dtype), absolute(b.dtype))
         factor = b.size * max(relative(a.dtype), relative(b.dtype)) or 1e-7
         a, b = (x if x.dtype.kind in "biufc" else x.astype(np.float32) for x in (a, b))
@@ -148,13 +148,13 @@ def _assert_same_dtypes(xs: Any, ys: Any, what: str) -> None:
 @documented(**_FRAGMENTS)
 def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Any, atol: Any = None,
               rtol: Any = None, eps: float = _STEP, err_msg: str = "") -> None:
-    """Compares a forward derivative with finite differences.
+    """Compares a forward-mode derivative with finite differences.
 
     [about]
 
     Args:
       f: the function, called as `f(*args)`.
-      f_jvp: what gives its value and its derivative: `functools.partial(mjax.jvp, f)`.
+      f_jvp: returns the value and the derivative, such as `functools.partial(mjax.jvp, f)`.
       [args]
       [tolerances]
       [eps]
@@ -182,16 +182,15 @@ def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Any, atol:
 @documented(**_FRAGMENTS)
 def check_vjp(f: Callable[..., Any], f_vjp: Callable[..., Any], args: Any, atol: Any = None,
               rtol: Any = None, eps: float = _STEP, err_msg: str = "") -> None:
-    """Compares a reverse derivative with finite differences.
+    """Compares a reverse-mode derivative with finite differences.
 
-    The inner product of a direction with the gradient must be that of the cotangents with the
-    differences along the direction.
+    The inner product of direction and gradient must equal that of cotangents and differences.
 
     [about]
 
     Args:
       f: the function, called as `f(*args)`.
-      f_vjp: what gives its value and the function from cotangents to gradients:
+      f_vjp: returns the value and the function from cotangents to gradients, such as
         `functools.partial(mjax.vjp, f)`.
       [args]
       [tolerances]
@@ -229,13 +228,13 @@ def check_grads(f: Callable[..., Any], args: Any, order: int,
     Args:
       f: the function, called as `f(*args)`.
       [args]
-      order: derivatives up to this order are checked, each mode of each mode.
+      order: the highest order of derivatives to check, in every combination of modes.
       modes: "fwd" for `mjax.jvp`, "rev" for `mjax.vjp`, "lin" for `mjax.linearize`.
       [tolerances]
       [eps]
 
     Raises:
-      AssertionError: a derivative differs; the message says of which mode.
+      AssertionError: a derivative differs; the message names its mode.
 
     Example:
       >>> from mjax.test_util import check_grads
@@ -251,7 +250,7 @@ def check_grads(f: Callable[..., Any], args: Any, order: int,
 
 def _check_modes(f: Callable[..., Any], args: Any, order: int, modes: Sequence[str],
                  options: dict[str, Any], path: str) -> None:
-    """Checks of one order, and those of each derivative as a function of its own."""
+    """Checks one order, then recursively the derivatives as functions."""
     forward, reverse = functools.partial(jvp, f), functools.partial(vjp, f)
     linear = functools.partial(_through_linearize, f)
     derivatives = {
@@ -273,7 +272,7 @@ def _through_linearize(f: Callable[..., Any], primals: Any, tangents: Any) -> An
 
 
 def _at_itself(f: Callable[..., Any], *args: Any) -> Any:
-    """The gradients for cotangents that are the values."""
+    """The gradients, with the values themselves as cotangents."""
     value, pullback = vjp(f, *args)
     return pullback(value)
 

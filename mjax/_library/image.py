@@ -1,4 +1,4 @@
-"""Images in other sizes: resampling along each axis, as products with matrices of weights."""
+"""Image resizing: separable resampling by products with weight matrices."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis, pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.precision import Precision
-from mjax._engine.primitives.shapes import canonical_shape
+from mjax._engine.primitives.shapes import array_of, canonical_shape
 from mjax._numpy.arithmetic import maximum, minimum
-from mjax._numpy.core import as_array, cast, check_array, promote_dtypes_inexact
+from mjax._numpy.core import cast, check_array, promote_dtypes_inexact
 from mjax._numpy.creation import zeros
 from mjax._numpy.einsum import einsum
 from mjax._numpy.elementary import sin
@@ -33,13 +34,13 @@ from mjax._numpy.taking import take
 
 @pickled_by("resize_method_v1")
 class ResizeMethod(enum.Enum):
-    """How pixels between pixels are computed.
+    """The interpolation methods.
 
     Attributes:
       NEAREST: the nearest pixel.
       LINEAR: linear interpolation.
       LANCZOS3: a windowed sinc over 3 pixels on each side.
-      LANCZOS5: the same over 5.
+      LANCZOS5: the same over 5 pixels.
       CUBIC: cubic convolution with the parameter -1/2.
       CUBIC_PYTORCH: the same with -3/4 and repeated edges, without antialiasing.
       AREA: the mean over the area of the pixel.
@@ -62,7 +63,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name.
+        """The method with this name.
 
         Args:
           s: `"nearest"`, `"linear"`, `"bilinear"`, `"trilinear"`, `"triangle"`, `"lanczos3"`,
@@ -70,7 +71,7 @@ class ResizeMethod(enum.Enum):
             `"bicubic-pytorch"` or `"area"`.
 
         Raises:
-          ValueError: another name.
+          ValueError: the name is unknown.
         """
         if s in _NAMES:
             return _NAMES[s]
@@ -117,7 +118,7 @@ def _lanczos(radius: float) -> Callable[[Any], Any]:
 
 
 def _cubic(a: float) -> Callable[[Any], Any]:
-    """Cubic convolution with a parameter.
+    """Keys' cubic convolution kernel with parameter `a`.
 
     Source: Keys 1981, "Cubic convolution interpolation for digital image processing".
     """
@@ -129,7 +130,7 @@ def _cubic(a: float) -> Callable[[Any], Any]:
     return kernel
 
 
-#: How many pixels repeated edges have to add, and the kernel.
+#: Number of pixels by which repeated edges must extend, and the kernel.
 _PADDED = 2
 _KERNELS = {
     ResizeMethod.LINEAR: _triangle, ResizeMethod.LANCZOS3: _lanczos(3.0),
@@ -141,7 +142,7 @@ _KERNELS = {
 
 
 def _overlaps(size: int, lefts: Any, width: Any, dtype: Any) -> Any:
-    """How much of each pixel of the image is covered by each of the result."""
+    """The overlap of each input pixel with each output pixel."""
     pixels = arange(size, dtype=dtype)[:, None]
     return maximum(0.0, minimum(lefts + width, pixels + 1) - maximum(lefts, pixels))
 
@@ -154,10 +155,10 @@ def _normalized(weights: Any) -> Any:
 
 def _weights(size: int, new_size: int, scale: Any, translation: Any, dtype: Any,
              method: ResizeMethod, antialias: bool) -> Any:
-    """The share of each pixel of the image, the rows, in each of the result, the columns."""
+    """The weight of each input pixel (row) in each output pixel (column)."""
     inverse = 1.0 / scale
     shift = translation * inverse
-    # Centers of the new pixels, in units of the old ones.
+    # Centers of the output pixels, in input pixels.
     centers = (arange(new_size, dtype=dtype) + 0.5) * inverse - shift - 0.5
     if method is ResizeMethod.AREA:
         lefts = arange(new_size, dtype=dtype) * inverse - shift
@@ -180,7 +181,7 @@ def _weights(size: int, new_size: int, scale: Any, translation: Any, dtype: Any,
 def _resampled(x: Any, shape: Sequence[int], axes: Sequence[int], scales: Any, translations: Any,
                dtype: Any, method: ResizeMethod, antialias: bool, precision: Any) -> Any:
     if not axes:
-        return as_array(x)
+        return array_of(x)
     own = typeof(x).shape
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
@@ -194,13 +195,13 @@ def _resampled(x: Any, shape: Sequence[int], axes: Sequence[int], scales: Any, t
     return einsum(x, list(range(len(own))), *operands, out, precision=precision)
 
 
-# ---- what users call -------------------------------------------------------------------
+# ---- public functions ------------------------------------------------------------------
 
 _shared = documented(
     method=('method: a `ResizeMethod` or the name of one: `"linear"`, `"cubic"`, `"lanczos3"`,\n'
-            '  `"lanczos5"`, `"cubic-pytorch"`, `"area"`; `resize` knows `"nearest"`, too.'),
-    antialias="antialias: whether the kernel is widened where the image gets smaller.",
-    precision="precision: that of the products with the weights; see `lax.Precision`.",
+            '  `"lanczos5"`, `"cubic-pytorch"`, `"area"`; `resize` also takes `"nearest"`.'),
+    antialias="antialias: whether to widen the kernel when shrinking the image.",
+    precision="precision: the precision of the products with the weights; see `lax.Precision`.",
 )
 
 
@@ -217,16 +218,18 @@ def _check_shape(name: str, shape: Any, image: Any) -> tuple[int, ...]:
 @fused(static_argnames=("shape", "method", "antialias", "precision"))
 def _resize(image: Any, shape: tuple[int, ...], method: str | ResizeMethod, antialias: bool,
             precision: Any) -> Any:
-    # Checked here and not by the caller, since nothing here is done twice for one type.
-    image = as_array(check_array("resize", image))
+    # Checked here, not by the caller: this function runs once per type.
+    image = array_of(check_array("resize", image))
     shape, method = _check_shape("resize", shape, image), _method("resize", method)
     own = typeof(image).shape
     axes = [i for i, (n, m) in enumerate(zip(own, shape, strict=True)) if n != m]
     if method is ResizeMethod.NEAREST:
         for i in axes:
-            centers = (np.arange(shape[i], dtype=np.float32) + 0.5) * own[i] / shape[i]
-            image = take(image, np.floor(centers).astype(np.int32), i)
-        return as_array(image)
+            known = is_constant_shape((own[i], shape[i]))
+            pixels = (np.arange if known else arange)(shape[i], dtype=np.float32)
+            centers = (pixels + 0.5) * own[i] / shape[i]
+            image = take(image, centers.astype(np.int32), i)
+        return array_of(image)
     image, = promote_dtypes_inexact(image)
     scales = [shape[i] / own[i] if shape[i] else 1.0 for i in axes]
     return _resampled(image, shape, axes, scales, [0.0] * len(axes),
@@ -237,12 +240,11 @@ def _resize(image: Any, shape: tuple[int, ...], method: str | ResizeMethod, anti
 @_shared
 def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
            precision: Any = Precision.HIGHEST) -> Any:
-    """An image in another size.
+    """Resizes an image.
 
     Args:
       image: array of any number of axes.
-      shape: shape of the result; axes whose size stays, as those of batches and channels, are left
-        alone.
+      shape: shape of the result; axes of unchanged size, such as batch, are not resampled.
       [method]
       [antialias]
       [precision]
@@ -251,7 +253,7 @@ def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antiali
       An array of that shape; of the dtype of `image` for `"nearest"`, else of floats.
 
     Raises:
-      TypeError: `method` is neither, or `shape` is not a shape.
+      TypeError: `method` is neither a method nor a name, or `shape` is not a shape.
       ValueError: the shape does not have a size per axis, or the method is unknown.
 
     Source: Heckbert 1989, "Fundamentals of texture mapping and image warping", for the filters.
@@ -269,7 +271,7 @@ def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[
                          axes: tuple[int, ...], method: ResizeMethod, antialias: bool,
                          precision: Any) -> Any:
     image, = promote_dtypes_inexact(image)
-    scale, translation = map(as_array, promote_dtypes_inexact(scale, translation))
+    scale, translation = map(array_of, promote_dtypes_inexact(scale, translation))
     return _resampled(image, shape, axes, scale, translation, typeof(scale).dtype, method,
                       antialias, precision)
 
@@ -279,40 +281,40 @@ def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[
 def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence[int], scale: Any,
                         translation: Any, method: str | ResizeMethod, antialias: bool = True,
                         precision: Any = Precision.HIGHEST) -> Any:
-    """An image that is scaled and moved: a pixel at x goes to `x * scale + translation`.
+    """Scales and translates an image: a pixel at x moves to `x * scale + translation`.
 
     Args:
       image: array of any number of axes.
       shape: shape of the result.
-      spatial_dims: the axes that are scaled.
-      scale: array of a factor per such axis.
-      translation: array of a distance per such axis, in pixels of the result. Centers of pixels lie
-        at halves.
+      spatial_dims: the axes to scale.
+      scale: array with a factor for each of these axes.
+      translation: array with a distance for each of these axes, in output pixels. Pixel centers
+        lie at half-integers.
       [method]
       [antialias]
       [precision]
 
     Returns:
-      A float array of that shape, 0 outside of the image.
+      A float array of that shape, 0 outside the image.
 
     Raises:
-      TypeError: `method` is neither, or `shape` is not a shape.
-      ValueError: shapes or numbers of axes do not fit, or the method is unknown or `"nearest"`.
+      TypeError: `method` is neither a method nor a name, or `shape` is not a shape.
+      ValueError: shapes or numbers of axes do not match, or the method is unknown or `"nearest"`.
 
     Example:
       >>> x = jnp.array([1.0, 2.0, 3.0])
       >>> mjax.image.scale_and_translate(x, (3,), (0,), jnp.ones(1), jnp.array([1.0]), "linear")
       Array([0., 1., 2.], dtype=float32)
     """
-    image = as_array(check_array("scale_and_translate", image))
+    image = array_of(check_array("scale_and_translate", image))
     shape = _check_shape("scale_and_translate", shape, image)
     kind = _method("scale_and_translate", method)
     if kind is ResizeMethod.NEAREST:
         msg = ('scale_and_translate: the method "nearest" is not supported; take "linear", or '
                "index the image.")
         raise ValueError(msg)
-    scale = as_array(check_array("scale_and_translate", scale, "scale"))
-    translation = as_array(check_array("scale_and_translate", translation, "translation"))
+    scale = array_of(check_array("scale_and_translate", scale, "scale"))
+    translation = array_of(check_array("scale_and_translate", translation, "translation"))
     axes = tuple(spatial_dims)
     for name, x in (("scale", scale), ("translation", translation)):
         if typeof(x).shape[:1] != (len(axes),):

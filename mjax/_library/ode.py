@@ -1,8 +1,8 @@
-"""Ordinary differential equations: `odeint`, with steps as long as the error allows.
+"""Ordinary differential equations: `odeint`, with adaptive step sizes.
 
-The method is that of Dormand and Prince, of order 5 with an error estimate of order 4. A polynomial
-of degree 4 interpolates between the steps. Derivatives integrate the adjoint equation backwards;
-of the solution, only the values at the requested times are kept.
+The method is the Runge-Kutta pair of Dormand and Prince, of orders 5 and 4. A polynomial of degree
+4 interpolates between steps. Derivatives integrate the adjoint equation backwards and keep only
+the solution at the requested times.
 
 Sources: J. Dormand and P. Prince, "A family of embedded Runge-Kutta formulae", 1980; L. Shampine,
 "Some practical Runge-Kutta formulas", 1986 (the value at mid-step); E. Hairer, S. Nørsett and G.
@@ -29,12 +29,13 @@ from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import real
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.transforms.reverse import vjp
-from mjax._engine.transforms.vectorize import vmap
+from mjax._engine.transforms.vmap import vmap
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import sqrt, square
 from mjax._numpy.calculus import polyval
-from mjax._numpy.core import as_array, cast, check_array, shape_of
+from mjax._numpy.core import cast, check_array, shape_of
 from mjax._numpy.creation import zeros
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate, stack
@@ -48,7 +49,7 @@ from mjax._numpy.ufuncs import maximum, minimum
 
 # ---- the method ------------------------------------------------------------------------
 
-#: Stage -> its time, and the weights of the slopes before it.
+#: Stage -> its time, and the weights of the preceding slopes.
 _TIMES = np.array([0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
 _WEIGHTS = np.zeros((7, 7))
 for _stage, _row in enumerate([
@@ -57,16 +58,16 @@ for _stage, _row in enumerate([
         [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656],
         [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84]]):
     _WEIGHTS[_stage, :len(_row)] = _row
-#: Weights of the solution of order 5, of what that of order 4 differs from it by, and of the
-#: solution half a step ahead.
+#: Weights of the solution of order 5, of its difference from that of order 4, and of the solution
+#: at mid-step.
 _FIFTH = _WEIGHTS[6]
 _ERROR = _FIFTH - np.array([1951 / 21600, 0, 22642 / 50085, 451 / 720, -12231 / 42400, 649 / 6300,
                             1 / 60])
 _MIDDLE = np.array([
     6025192743 / 30085553152, 0, 51252292925 / 65400821598, -2691868925 / 45128329728,
     187940372067 / 1594534317056, -1776094331 / 19743644256, 11237099 / 235043384]) / 2
-#: Coefficients of the polynomial, highest power first, of the step's length times the slopes at
-#: its ends, and of the solution at its beginning, end and middle.
+#: Coefficients of the polynomial, highest power first. They multiply the step size times the slopes
+#: at both ends, and the solution at the beginning, end and middle.
 _POLYNOMIAL = np.array([
     [-2, 2, -8, -8, 16], [5, -3, 18, 14, -32], [-4, 1, -11, -5, 16], [1, 0, 0, 0, 0],
     [0, 0, 1, 0, 0]])
@@ -95,45 +96,45 @@ class _State(NamedTuple):
 
 
 def _stages(slope: Callable[..., Any], state: _State) -> tuple[Any, Any, Any]:
-    """One step: the solution, an estimate of its error, and the slopes of all stages."""
+    """One step: the solution, its error estimate, and the slopes of all stages."""
     y, first, t, dt = state[:4]
     dtype = typeof(y).dtype
     h = cast(dt, dtypes.real_dtype(dtype))
-    times, weights = [as_array(c.astype(typeof(x).dtype)) for c, x in ((_TIMES, t), (_WEIGHTS, y))]
+    times, weights = [array_of(c.astype(typeof(x).dtype)) for c, x in ((_TIMES, t), (_WEIGHTS, y))]
 
     def stage(i: Any, slopes: Any) -> Any:
         return slopes.at[i].set(slope(y + h * _dot(weights[i], slopes), t + dt * times[i]))
 
     slopes = zeros((7, *shape_of(y)), dtype).at[0].set(first)
     slopes = fori_loop(1, 7, stage, slopes)
-    combined = lambda weights: h * _dot(as_array(weights.astype(dtype)), slopes)
+    combined = lambda weights: h * _dot(array_of(weights.astype(dtype)), slopes)
     return y + combined(_FIFTH), combined(_ERROR), slopes
 
 
 def _polynomial(before: Any, after: Any, slopes: Any, dt: Any) -> Any:
-    """The solution within a step, of which 0 is the beginning and 1 the end."""
+    """The solution within a step, from its beginning, 0, to its end, 1."""
     dtype = typeof(before).dtype
     h = cast(dt, dtypes.real_dtype(dtype))
-    middle = before + h * _dot(as_array(_MIDDLE.astype(dtype)), slopes)
-    return _dot(as_array(_POLYNOMIAL.astype(dtype)),
+    middle = before + h * _dot(array_of(_MIDDLE.astype(dtype)), slopes)
+    return _dot(array_of(_POLYNOMIAL.astype(dtype)),
                 stack([h * slopes[0], h * slopes[-1], before, after, middle]))
 
 
 def _error_ratio(error: Any, before: Any, after: Any, options: _Control) -> Any:
-    """The error of a step by what is allowed: steps up to 1 are taken."""
+    """The ratio of a step's error to the tolerance; steps up to 1 are accepted."""
     allowed = options.atol + options.rtol * maximum(absolute(before), absolute(after))
     return sqrt(mean(square(absolute(error) / allowed)))
 
 
 def _next_length(dt: Any, ratio: Any) -> Any:
-    """The length of a step whose error would be just small enough."""
+    """The step size that would just meet the tolerance."""
     least = where(ratio < 1, 1.0, _SHORTER)
     factor = minimum(_LONGER, maximum(ratio ** (-1 / 5) * _SAFETY, least))
     return dt * cast(where(ratio == 0, _LONGER, factor), typeof(dt).dtype)
 
 
 def _first_length(slope: Callable[..., Any], y: Any, first: Any, t: Any, options: _Control) -> Any:
-    """The length of the first step, from an Euler step and its change of slope."""
+    """The first step size, from an Euler step and its change of slope."""
     scale = options.atol + absolute(y) * options.rtol
     size, steepness = norm(y / scale), norm(first / scale)
     small = where((size < 1e-5) | (steepness < 1e-5), 1e-6, 0.01 * size / steepness)
@@ -147,7 +148,7 @@ def _first_length(slope: Callable[..., Any], y: Any, first: Any, t: Any, options
 @fused(static_argnames=("system", "options"))
 def _evolved(y0: Any, ts: Any, operands: Sequence[Any], *, system: _System, options: _Control
              ) -> Any:
-    """The flat solution at all times."""
+    """The flattened solution at all times."""
     slope = lambda y, t: system(y, t, *operands)
     bounded = lambda dt: clip(dt, 0.0, options.hmax)
 
@@ -199,7 +200,7 @@ def _backward(system: _System, options: _Control, saved: Any, cts: Any) -> Any:
 @fused(static_argnames=("system", "options"))
 def _returned(ys: Any, ts: Any, operands: Sequence[Any], cts: Any, *, system: _System,
               options: _Control) -> list[Any]:
-    """Cotangents of the start, of the times, and of the operands of inexact dtype."""
+    """Cotangents of the initial value, of the times, and of the inexact operands."""
     moving = [dtypes.is_inexact(typeof(x).dtype) for x in operands]
     inexact = [x for x, m in zip(operands, moving, strict=True) if m]
 
@@ -241,12 +242,12 @@ _integrated.defvjp(_forward, _backward)
 
 
 class _System(NamedTuple):
-    """The user's function, of flat solutions.
+    """The user's function, applied to flattened solutions.
 
     Attributes:
-      function: the function; what it closes over is the first `num_consts` operands.
+      function: the function; the first `num_consts` operands are its closed-over values.
       y_tree, args_tree: structures of the solution and of the further arguments.
-      unravel: from flat solutions to lists of leaves.
+      unravel: maps flattened solutions to lists of leaves.
     """
 
     function: Staged
@@ -269,28 +270,27 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
     """Solves the ordinary differential equation `dy/dt = func(y, t, *args)`.
 
     Args:
-      func: the derivative of the solution; takes a solution, a time and `args`, and gives what is
-        nested as `y0`, of the same shapes.
+      func: the derivative of the solution: maps a solution, a time and `args` to a tree like `y0`,
+        of the same shapes.
       y0: the solution at `t[0]`: a pytree of arrays of inexact dtype.
       t: increasing times, a vector of a float dtype.
-      args: further arguments of `func`: pytrees of arrays, with derivatives.
-      rtol, atol: how large the error of a step may be: `atol + rtol * abs(y)`, as the root of the
-        mean square over all elements.
-      mxstep: steps that may be made from one time to the next; after more the results are not to
-        be relied on.
-      hmax: the greatest length of a step.
+      args: further arguments of `func`: pytrees of arrays, which are differentiable.
+      rtol, atol: the tolerated error of a step, `atol + rtol * abs(y)`, as root mean square over
+        all elements.
+      mxstep: the limit of steps between successive times; beyond it the results are unreliable.
+      hmax: the maximum step size.
 
     Returns:
-      The solutions at the times, nested as `y0`, each leaf with a first axis of `len(t)`.
+      The solutions at the times: a tree like `y0` whose leaves have a leading axis of `len(t)`.
 
     Raises:
-      TypeError: an argument is not an array, `t` is not a vector of floats, or `func` gives another
-        dtype or another number of elements than `y0` has.
+      TypeError: an argument is not an array, `t` is not a vector of floats, or results of `func`
+        differ from `y0` in dtype or number of elements.
       ValueError: `t` is empty.
 
-    Reverse derivatives of any order are those of the adjoint equation, within the tolerances;
-    forward ones are refused, as of each `custom_vjp`. SciPy's function takes its times as third
-    argument, too, but uses LSODA, which suits stiff equations.
+    Reverse-mode derivatives of any order solve the adjoint equation, within the tolerances.
+    Forward mode is not supported, as for every `custom_vjp`. SciPy's function takes the same first
+    arguments but uses LSODA, which suits stiff equations.
 
     Source: J. Dormand and P. Prince, "A family of embedded Runge-Kutta formulae", 1980; R. Chen
     and others, "Neural ordinary differential equations", 2018.
@@ -301,7 +301,7 @@ def odeint(func: Callable[..., Any], y0: Any, t: Any, *args: Any, rtol: float = 
       >>> np.allclose(y, [1.0, np.exp(-0.5)])
       True
     """
-    t = as_array(check_array("odeint", t, "t"))
+    t = array_of(check_array("odeint", t, "t"))
     if not dtypes.is_float(typeof(t).dtype):
         raise LazyTypeError(lambda: (
             f"odeint: t must be an array of floats, got {typeof(t)}. Cast with .astype(float)."))
@@ -324,9 +324,9 @@ def _solved(leaves: Sequence[Any], ts: Any, operands: Sequence[Any], *, function
     if not leaves:
         return []
     system = _System(function, *trees, unravel)
-    # The carry keeps its type: that of a number is weak, but results of a step are not.
+    # The carry keeps its type: Python numbers are weakly typed, but results of a step are not.
     flat = cast(flat, typeof(flat).dtype)
-    return vmap(unravel)(_integrated(system, options, flat, ts, *map(as_array, operands)))
+    return vmap(unravel)(_integrated(system, options, flat, ts, *map(array_of, operands)))
 
 
 def _number(name: str, value: Any) -> float:
@@ -334,27 +334,27 @@ def _number(name: str, value: Any) -> float:
         return float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError) as error:
         raise LazyTypeError(lambda: (
-            f"odeint: {name} must be a number that is known when the program is traced, got "
+            f"odeint: {name} must be a static number, got "
             f"{value!r}.")) from error
 
 
 def _check_results(function: Staged, y0: Any) -> None:
-    """Refuses a function whose results are not derivatives of the solution."""
+    """Raises unless the function's results can be derivatives of the solution."""
     ours, theirs = list(map(typeof, tree_leaves(y0))), function.jaxpr.out_avals
     sizes = [sum(a.size for a in avals) for avals in (ours, theirs)]
     if not ours:
         return
     if sizes[1] != sizes[0]:
         raise LazyTypeError(lambda: (
-            f"odeint: func must give an array for each of y0, of the same shape; y0 has "
-            f"{', '.join(map(str, ours))}, and {function.name} gave "
+            f"odeint: func must return an array for each of y0, of the same shape; y0 has "
+            f"{', '.join(map(str, ours))}, and {function.name} returned "
             f"{', '.join(map(str, theirs)) or 'nothing'}."))
     types = [(a.dtype, a.weak_type) for a in (*ours, *theirs)]
     dtype, fitting = common_type(*types[:len(ours)])[0], common_type(*types)[0]
     if not dtypes.is_inexact(dtype) or fitting != dtype:
         raise LazyTypeError(lambda: (
             f"odeint: y0 must be of an inexact dtype to which the results of func fit, but y0 is "
-            f"of dtype {dtype}, and {function.name} gave {', '.join(map(str, theirs))}. Cast y0 "
+            f"of dtype {dtype}; {function.name} returned {', '.join(map(str, theirs))}. Cast y0 "
             f"with .astype({inexact_dtype(fitting).name!r})."))
 
 

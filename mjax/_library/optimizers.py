@@ -1,7 +1,7 @@
-"""Small optimizers for examples: descent with and without momentum, Adam, and others.
+"""Small optimizers for examples: gradient descent with and without momentum, Adam, and others.
 
-An optimizer is three functions: one makes its state of parameters, one changes the state by a
-gradient, one gives the parameters in the state.
+An optimizer is three functions. They create its state from parameters, update the state by a
+gradient, and extract the parameters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
-from mjax._engine.ir.registration import register_pytree_node
+from mjax._engine.ir.tree_registration import register_pytree_node
 from mjax._library.schedules import Step, make_schedule
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import maximum, minimum, sqrt, square
@@ -28,7 +28,7 @@ from mjax._numpy.shapes import atleast_1d
 Array = Any
 #: A pytree of arrays.
 Params = Any
-#: The state that an optimizer keeps for one array.
+#: An optimizer's state for one array.
 State = Any
 #: Gradients, a tree like the parameters.
 Updates = Any
@@ -38,9 +38,9 @@ class OptimizerState(NamedTuple):
     """The state of an optimizer, a pytree of arrays.
 
     Attributes:
-      packed_state: for each array of the parameters a list of arrays.
+      packed_state: a list of arrays for each array of the parameters.
       tree_def: the structure of the parameters.
-      subtree_defs: those of the states of each array.
+      subtree_defs: the structures of the state of each array.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -69,7 +69,7 @@ class Optimizer(NamedTuple):
 
     Attributes:
       init_fn: from parameters to a state.
-      update_fn: from the number of the update, gradients and a state to the next state.
+      update_fn: from the index of the update, gradients and a state to the next state.
       params_fn: from a state to parameters.
 
     Example:
@@ -90,22 +90,22 @@ for _class in (OptimizerState, Optimizer):
 
 _FRAGMENTS = {
     "step_size": """\
-step_size: a positive number, or a schedule: a function from the number of the update to
-  one.""",
+step_size: a positive number, or a schedule: a function from the index of the update to
+    a number.""",
     "returns": "Returns:\n  `(init_fun, update_fun, get_params)`; see `Optimizer`.",
 }
 
 
 def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
-    """Decorator that makes an optimizer of pytrees from one of arrays.
+    """Decorator that turns an optimizer of single arrays into an optimizer of pytrees.
 
     Args:
-      opt_maker: gives three functions of one array: `init(x)` gives a state, any pytree;
-        `update(i, g, state)` the next one, of the same structure; `get_params(state)` the array.
+      opt_maker: returns three functions of one array: `init(x)` gives the state, any pytree;
+        `update(i, g, state)` the next state, of the same structure; `get_params(state)` the array.
 
     Returns:
-      A function that gives an `Optimizer`. Its update raises a TypeError if the gradients have
-      another structure than the parameters, or if the structure of a state changes.
+      A function that returns an `Optimizer`. Its update raises TypeError if the structure of the
+      gradients differs from that of the parameters, or if the structure of a state changes.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -159,11 +159,12 @@ def _states(state: OptimizerState) -> list[Any]:
 def _check_same(what: str, tree: Any, other: str, expected: Any) -> None:
     if tree != expected:
         raise LazyTypeError(lambda: (
-            f"optimizer: {what} must be nested as {other}, {expected}, but are nested as {tree}."))
+            f"optimizer: {what} must have the tree structure of {other}, {expected}, but the "
+            f"structure is {tree}."))
 
 
 def _first(state: Any) -> Any:
-    """The parameters in states that begin with them."""
+    """The parameters: the first entry of these states."""
     return state[0]
 
 
@@ -197,7 +198,7 @@ def momentum(step_size: Any, mass: float) -> Any:
 
     Args:
       [step_size]
-      mass: which part of the velocity stays.
+      mass: the decay factor of the velocity.
 
     [returns]
 
@@ -225,7 +226,7 @@ def nesterov(step_size: Any, mass: float) -> Any:
 
     Args:
       [step_size]
-      mass: which part of the velocity stays.
+      mass: the decay factor of the velocity.
 
     [returns]
 
@@ -248,11 +249,11 @@ def nesterov(step_size: Any, mass: float) -> Any:
 @optimizer
 @documented(**_FRAGMENTS)
 def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
-    """Adagrad: steps by the root of all squared gradients.
+    """Adagrad: divides steps by the root of the sum of squared gradients.
 
     Args:
       [step_size]
-      momentum: which part of the velocity stays.
+      momentum: the decay factor of the velocity.
 
     [returns]
 
@@ -280,12 +281,12 @@ def adagrad(step_size: Any, momentum: float = 0.9) -> Any:
 @optimizer
 @documented(**_FRAGMENTS)
 def rmsprop(step_size: Any, gamma: float = 0.9, eps: float = 1e-8) -> Any:
-    """RMSProp: steps by the root of a mean of squared gradients.
+    """RMSProp: divides steps by the root of a running mean of squared gradients.
 
     Args:
       [step_size]
-      gamma: which part of the mean stays.
-      eps: is added to the mean.
+      gamma: the decay factor of the mean.
+      eps: added to the mean.
 
     [returns]
 
@@ -315,9 +316,9 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
 
     Args:
       [step_size]
-      gamma: which part of the mean of squared gradients stays.
-      eps: is added to the mean.
-      momentum: which part of the velocity stays.
+      gamma: the decay factor of the mean of squared gradients.
+      eps: added to the mean.
+      momentum: the decay factor of the velocity.
 
     [returns]
 
@@ -341,12 +342,12 @@ def rmsprop_momentum(step_size: Any, gamma: float = 0.9, eps: float = 1e-8, mome
 @optimizer
 @documented(**_FRAGMENTS)
 def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """Adam: a mean of gradients by the root of a mean of their squares.
+    """Adam: divides a running mean of gradients by the root of a running mean of their squares.
 
     Args:
       [step_size]
-      b1, b2: which parts of the two means stay.
-      eps: is added to the root.
+      b1, b2: the decay factors of the two means.
+      eps: added to the root.
 
     [returns]
 
@@ -367,7 +368,7 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
         x, mean, squares = state
         mean = (1 - b1) * g + b1 * mean
         squares = (1 - b2) * square(g) + b2 * squares
-        # Means that begin at zero are too small at first.
+        # Corrects the bias of means that start at zero.
         whole = mean / (1 - asarray(b1, dtype_of(mean)) ** (i + 1))
         whole_squares = squares / (1 - asarray(b2, dtype_of(mean)) ** (i + 1))
         return x - size(i) * whole / (sqrt(whole_squares) + eps), mean, squares
@@ -378,12 +379,12 @@ def adam(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) 
 @optimizer
 @documented(**_FRAGMENTS)
 def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Any:
-    """Adamax: a mean of gradients by the greatest of them, which fades.
+    """Adamax: divides a running mean of gradients by a decaying maximum of their magnitudes.
 
     Args:
       [step_size]
-      b1, b2: which parts of the mean and of the greatest stay.
-      eps: is added to the greatest.
+      b1, b2: the decay factors of the mean and of the maximum.
+      eps: added to the maximum.
 
     [returns]
 
@@ -410,11 +411,11 @@ def adamax(step_size: Any, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 @optimizer
 @documented(**_FRAGMENTS)
 def sm3(step_size: Any, momentum: float = 0.9) -> Any:
-    """SM3: as Adagrad, with one sum for each row along each axis.
+    """SM3: Adagrad with one accumulator per slice along each axis.
 
     Args:
       [step_size]
-      momentum: which part of the velocity stays.
+      momentum: the decay factor of the velocity.
 
     [returns]
 
@@ -469,11 +470,11 @@ def l2_norm(tree: Params) -> Any:
 
 
 def clip_grads(grad_tree: Updates, max_norm: Any) -> Updates:
-    """Scales gradients down to a greatest norm, if theirs is greater.
+    """Clips gradients to a maximum norm.
 
     Args:
       grad_tree: a pytree of arrays.
-      max_norm: the greatest Euclidean norm of all elements together.
+      max_norm: the maximum Euclidean norm of all elements together.
 
     Returns:
       A tree like `grad_tree`.
@@ -491,10 +492,10 @@ def clip_grads(grad_tree: Updates, max_norm: Any) -> Updates:
 
 
 class JoinPoint:
-    """The place in a tree of parameters where the state of one array begins.
+    """Marks, in a tree of parameters, the state of one array.
 
     Attributes:
-      subtree: that state.
+      subtree: the state.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -513,13 +514,13 @@ class JoinPoint:
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """Turns a state into a tree like the parameters, which can be saved.
+    """Converts a state into a tree like the parameters, for saving.
 
     Args:
       opt_state: the state of an optimizer.
 
     Returns:
-      The tree of the parameters with a `JoinPoint` in the place of each array.
+      The tree of the parameters with a `JoinPoint` in place of each array.
 
     Example:
       >>> from mjax.example_libraries import optimizers

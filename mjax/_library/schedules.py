@@ -1,4 +1,4 @@
-"""Schedules: functions from the number of an update to the step size of an optimizer."""
+"""Schedules: functions from the index of an update to the step size of an optimizer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mjax._numpy.core import shape_of
 from mjax._numpy.creation import asarray
 from mjax._numpy.rounding import floor
 
-#: The number of an update, from 0.
+#: The index of an update, from 0.
 Step = int
 Schedule = Callable[[Step], float]
 
 
 def constant(step_size: Any) -> Schedule:
-    """The schedule that always gives one step size.
+    """The constant schedule.
 
     Args:
       step_size: a number.
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -37,11 +37,11 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 
     Args:
       step_size: the first step size.
-      decay_steps: the number of updates in which the step size changes by `decay_rate`.
+      decay_steps: the number of updates after which the step size has decayed by `decay_rate`.
       decay_rate: the factor.
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -53,16 +53,16 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 
 def inverse_time_decay(step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
                        ) -> Schedule:
-    """A schedule that falls as `step_size / (1 + decay_rate * i / decay_steps)`.
+    """A schedule with inverse time decay: `step_size / (1 + decay_rate * i / decay_steps)`.
 
     Args:
       step_size: the first step size.
       decay_steps: the number of updates that counts as one step of decay.
       decay_rate: the rate of decay in each such step.
-      staircase: whether `i / decay_steps` is rounded down.
+      staircase: whether to round `i / decay_steps` down.
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -76,16 +76,16 @@ def inverse_time_decay(step_size: Any, decay_steps: Any, decay_rate: Any, stairc
 
 def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, power: float = 1.0
                      ) -> Schedule:
-    """A schedule that goes from one step size to another along a polynomial.
+    """A schedule that decays polynomially from one step size to another.
 
     Args:
       step_size: the first step size.
-      decay_steps: the number of updates until the last step size is reached.
-      final_step_size: the last step size.
+      decay_steps: the number of updates until the final step size.
+      final_step_size: the final step size.
       power: the degree of the polynomial; 1 for a straight line.
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -101,17 +101,17 @@ def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, pow
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """A schedule of several step sizes: the first up to and including the first boundary.
+    """A piecewise constant schedule; each piece includes the boundary at its end.
 
     Args:
-      boundaries: numbers of updates in ascending order, an array of shape (n,).
+      boundaries: indices of updates in ascending order, an array of shape (n,).
       values: the step sizes between them, an array of shape (n + 1,).
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Raises:
-      ValueError: the arguments are not vectors, or the values are not one more than the boundaries.
+      ValueError: an argument is not a vector, or there is not one more value than boundaries.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -129,16 +129,16 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
 
 
 def make_schedule(scalar_or_schedule: Any) -> Schedule:
-    """Makes a schedule of a step size; a schedule is returned as it is.
+    """Turns a step size into a schedule; returns schedules unchanged.
 
     Args:
-      scalar_or_schedule: a number, or a function from the number of the update to one.
+      scalar_or_schedule: a number, or a function from the index of the update to a number.
 
     Returns:
-      A schedule: a function from the number of the update to a step size.
+      A schedule: a function from the index of the update to a step size.
 
     Raises:
-      TypeError: it is neither a function nor a number.
+      TypeError: the argument is neither a function nor a number.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -151,6 +151,6 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
     if getattr(scalar_or_schedule, "shape", ()) == () and not isinstance(
             scalar_or_schedule, (list, tuple, dict, str)):
         return constant(scalar_or_schedule)
-    msg = (f"a step size must be a number or a function of the number of the update, got "
+    msg = (f"a step size must be a number or a function of the index of the update, got "
            f"{scalar_or_schedule!r}.")
     raise TypeError(msg)

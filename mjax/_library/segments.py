@@ -1,4 +1,4 @@
-"""Reductions of segments: rows with the same number are combined."""
+"""Segment reductions: rows with the same segment index are combined."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from mjax._engine.primitives.reductions import highest, lowest
 from mjax._numpy.core import check_array, concrete_int
 from mjax._numpy.creation import asarray, astype, full
 from mjax._numpy.indexing.update import update
-from mjax._numpy.placing import lays_out
+from mjax._numpy.out_sharding import lays_out
 from mjax._numpy.ranges import arange
 from mjax._numpy.reductions import max, min, prod, sum
 
 _shared = documented(
-    args=("data: array whose first axes are those of `segment_ids`.\n"
+    args=("data: array whose leading axes are those of `segment_ids`.\n"
           "segment_ids: array of integers, the segment of each row of `data`. They need not be\n"
           "  sorted; rows of segments outside of `[0, num_segments)` are dropped.\n"
           "num_segments: the number of segments; by default `max(segment_ids) + 1`. Under jit it\n"
-          "  has to be given, and be static.\n"
+          "  must be given and static.\n"
           "indices_are_sorted: whether `segment_ids` is known to be sorted.\n"
           "unique_indices: whether `segment_ids` is known to have no duplicates.\n"
-          "bucket_size: into how many rows the data is cut; each part is reduced by itself, then\n"
-          "  the results, which rounds less.\n"
+          "bucket_size: the number of rows per bucket; buckets are reduced first, then their\n"
+          "  results, which reduces rounding errors.\n"
           "mode: a `lax.GatherScatterMode` or the name of one, for segments out of bounds.\n"
-          "out_sharding: how the result lies on several devices."),
-    raises=("TypeError: `data` or `segment_ids` is not an array, `num_segments` not an integer;\n"
-            "  or it is not given, and `segment_ids` is traced: ConcretizationTypeError.\n"
-            "ValueError: `num_segments` is negative, or shapes that do not fit."),
+          "out_sharding: the sharding of the result over several devices."),
+    raises=("TypeError: `data` or `segment_ids` is not an array, `num_segments` not an integer.\n"
+            "ConcretizationTypeError: `segment_ids` is traced, and `num_segments` is not given.\n"
+            "ValueError: `num_segments` is negative, or the shapes do not match."),
 )
 
 
@@ -42,8 +42,8 @@ def _number_of_segments(name: str, given: Any, ids: Any) -> int:
         try:
             known = np.asarray(ids)
         except TypeError:
-            msg = (f"{name}: segment_ids is traced: the greatest is not known, and with it the "
-                   "shape of the result. Give num_segments=, which is static.")
+            msg = (f"{name}: segment_ids is traced, so the number of segments and the "
+               "shape of the result are unknown. Give num_segments=, which is static.")
             raise ConcretizationTypeError(msg) from None
         return int(known.max()) + 1
     count = concrete_int(given, f"{name}: num_segments, which is static under jit,")
@@ -60,7 +60,7 @@ def _reduced(name: str, data: Any, segment_ids: Any, num_segments: Any, sorted_:
     ids = asarray(check_array(name, segment_ids, 1))
     shape, dtype = typeof(data).shape, typeof(data).dtype
     count = _number_of_segments(name, num_segments, ids)
-    # Negative numbers are out of bounds here, they do not count from the end.
+    # Negative indices are out of bounds here; they do not count from the end.
     mode, options = "drop" if mode is None else mode, (bool(sorted_), bool(unique), False)
     if bucket_size is None:
         start = full((count, *shape[1:]), identity(dtype), dtype)
@@ -125,7 +125,7 @@ def segment_prod(data: Any, segment_ids: Any, num_segments: int | None = None,
 def segment_max(data: Any, segment_ids: Any, num_segments: int | None = None,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
                 bucket_size: int | None = None, mode: Any = None) -> Any:
-    """Greatest of the rows of each segment; the least value of the dtype for those without rows.
+    """Maximum of the rows of each segment; the least value of the dtype for empty segments.
 
     Args:
       [args]
@@ -149,7 +149,7 @@ def segment_max(data: Any, segment_ids: Any, num_segments: int | None = None,
 def segment_min(data: Any, segment_ids: Any, num_segments: int | None = None,
                 indices_are_sorted: bool = False, unique_indices: bool = False,
                 bucket_size: int | None = None, mode: Any = None) -> Any:
-    """Least of the rows of each segment; the greatest value of the dtype for those without rows.
+    """Minimum of the rows of each segment; the greatest value of the dtype for empty segments.
 
     Args:
       [args]

@@ -1,8 +1,8 @@
-"""Small neural networks for examples: layers, and what joins them.
+"""Small neural networks for examples: layers and combinators.
 
-A layer is a pair of functions. `init_fun(rng, input_shape)` gives the shape of the output and the
-parameters; `apply_fun(params, inputs, **kwargs)` the output. A layer that needs random numbers
-takes a key as `rng`.
+A layer is a pair of functions. `init_fun(rng, input_shape)` gives the output shape and the
+parameters; `apply_fun(params, inputs, **kwargs)` gives the output. Layers that need random numbers
+take a key as `rng`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ _glorot, _small, _tiny = glorot_normal(), normal(), normal(1e-6)
 
 _FRAGMENTS = {
     "window": """\
-strides: of the windows; by default 1.
+strides: the strides of the windows; by default 1.
 padding: "VALID" or "SAME".""",
-    "initializers": "W_init, b_init: initializers of the weights and of what is added.",
+    "initializers": "W_init, b_init: initializers of the weights and of the bias.",
     "layer": "Returns:\n  `(init_fun, apply_fun)`.",
     "numbers": """\
 dimension_numbers: the axes of inputs, filters and outputs, as `lax.conv_general_dilated`
@@ -70,7 +70,7 @@ dimension_numbers: the axes of inputs, filters and outputs, as `lax.conv_general
 
 @documented(**_FRAGMENTS)
 def Dense(out_dim: int, W_init: Any = _glorot, b_init: Any = _small) -> Layer:
-    """A layer that multiplies by a matrix and adds a vector.
+    """A dense layer: multiplies by a matrix and adds a bias.
 
     Args:
       out_dim: the size of the last axis of the output.
@@ -133,12 +133,12 @@ def _convolution(shape_tuple: Any, convolve: Any, dimension_numbers: Any, out_ch
 def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[int],
                 strides: Any = None, padding: str = "VALID", W_init: Any = None,
                 b_init: Any = _tiny) -> Layer:
-    """A convolution.
+    """A convolution layer.
 
     Args:
       [numbers]
-      out_chan: channels of the output.
-      filter_shape: of the filters, along the spatial axes.
+      out_chan: the number of output channels.
+      filter_shape: the shape of the filters along the spatial axes.
       [window]
       [initializers]
 
@@ -161,12 +161,12 @@ Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
 def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[int],
                          strides: Any = None, padding: str = "VALID", W_init: Any = None,
                          b_init: Any = _tiny) -> Layer:
-    """A transposed convolution.
+    """A transposed convolution layer.
 
     Args:
       [numbers]
-      out_chan: channels of the output.
-      filter_shape: of the filters, along the spatial axes.
+      out_chan: the number of output channels.
+      filter_shape: the shape of the filters along the spatial axes.
       [window]
       [initializers]
 
@@ -189,13 +189,13 @@ ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC")
 @documented(**_FRAGMENTS)
 def BatchNorm(axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
               scale: bool = True, beta_init: Any = zeros, gamma_init: Any = ones) -> Layer:
-    """Normalization to mean 0 and variance 1 over some axes.
+    """A batch normalization layer: mean 0 and variance 1 over some axes.
 
     Args:
       axis: these axes.
-      epsilon: is added to variances.
-      center, scale: whether parameters are added, and multiplied by.
-      beta_init, gamma_init: their initializers.
+      epsilon: added to the variances.
+      center, scale: whether to add a learned offset, and to multiply by a learned scale.
+      beta_init, gamma_init: initializers of offset and scale.
 
     [layer]
 
@@ -235,7 +235,7 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
     """A layer without parameters that applies a function.
 
     Args:
-      fun: takes the inputs, an array, and gives an array of the same shape.
+      fun: maps the input array to an array of the same shape.
       fun_kwargs: further arguments of `fun`, by name.
 
     Returns:
@@ -273,12 +273,12 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
     @documented(**_FRAGMENTS)
     def PoolingLayer(window_shape: tuple[int, ...], strides: tuple[int, ...] | None = None,
                      padding: str = "VALID", spec: str | None = None) -> Layer:
-        """A pooling layer: it reduces the windows of each channel.
+        """A pooling layer: reduces windows of each channel.
 
         Args:
-          window_shape: along the spatial axes.
+          window_shape: the shape of the windows along the spatial axes.
           [window]
-          spec: the axes of the input, as "NHWC", which is the default order.
+          spec: the order of the input's axes; by default "NHWC".
 
         [layer]
 
@@ -315,7 +315,7 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
 
 
 def _window_sizes(inputs: Any, inner: Any, padding: str, spec: str | None) -> Any:
-    """How many elements each window has: fewer at the edges."""
+    """The number of elements in each window; fewer at the edges."""
     axes = _outer_axes(spec, typeof(inputs).ndim)
     spatial = [n for i, n in enumerate(shape_of(inputs)) if i not in axes]
     window, steps = inner
@@ -327,19 +327,19 @@ MaxPool = _pooling(maximum, -np.inf, False)
 SumPool = _pooling(add, 0.0, False)
 AvgPool = _pooling(add, 0.0, True)
 
-#: Makes one axis of all but the first.
+#: Flattens all axes but the first.
 Flatten: Layer = (
     lambda rng, input_shape: ((input_shape[0], math.prod(input_shape[1:])), ()),
     lambda params, inputs, **kwargs: reshape(inputs, (shape_of(inputs)[0], -1)))
-#: Changes nothing.
+#: The identity.
 Identity: Layer = elementwise(lambda x: x)
 
 
 def FanOut(num: int) -> Layer:
-    """A layer that gives its input several times.
+    """A layer that repeats its input.
 
     Args:
-      num: how many times.
+      num: the number of copies.
 
     Returns:
       `(init_fun, apply_fun)`; the output is a list of `num` arrays.
@@ -360,7 +360,7 @@ FanInSum: Layer = (lambda rng, input_shape: (input_shape[0], ()),
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """A layer that joins its inputs along an axis.
+    """A layer that concatenates its inputs along an axis.
 
     Args:
       axis: the axis.
@@ -384,11 +384,11 @@ def FanInConcat(axis: int = -1) -> Layer:
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """A layer that keeps some elements, and makes the others 0; its `apply_fun` takes `rng`.
+    """A dropout layer, which zeroes random elements; its `apply_fun` takes `rng`.
 
     Args:
-      rate: the probability with which an element is kept; what is kept is divided by it.
-      mode: "train"; in any other all are kept.
+      rate: the probability of keeping an element; kept elements are divided by it.
+      mode: "train"; any other mode keeps all elements.
 
     Returns:
       `(init_fun, apply_fun)`. Without `rng`, `apply_fun` raises a ValueError.
@@ -408,7 +408,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
         rng = kwargs.get("rng")
         if rng is None:
             msg = ("a Dropout layer needs a key: call apply_fun(params, inputs, rng=key), with a "
-                   "key as mjax.random.key makes it.")
+                   "key from mjax.random.key.")
             raise ValueError(msg)
         if mode != "train":
             return inputs
@@ -417,7 +417,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     return lambda rng, input_shape: (input_shape, ()), apply_fun
 
 
-# ---- joining layers --------------------------------------------------------------------
+# ---- combinators -----------------------------------------------------------------------
 
 
 def _keys(rng: Any, count: int) -> Any:
@@ -425,13 +425,13 @@ def _keys(rng: Any, count: int) -> Any:
 
 
 def serial(*layers: Layer) -> Layer:
-    """A layer that applies several layers one after the other.
+    """A layer that applies several layers in sequence.
 
     Args:
       layers: pairs `(init_fun, apply_fun)`.
 
     Returns:
-      `(init_fun, apply_fun)`; the parameters are a list with those of each layer.
+      `(init_fun, apply_fun)`; the parameters are the list of the layers' parameters.
 
     Example:
       >>> from mjax.example_libraries import stax
@@ -460,7 +460,7 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """A layer that applies several layers side by side, each to an input of its own.
+    """A layer that applies several layers in parallel, each to its own input.
 
     Args:
       layers: pairs `(init_fun, apply_fun)`.

@@ -141,15 +141,15 @@ ERRORS = [
     (ValueError, "t must be a vector of times", lambda: odeint(decay, 1.0, np.zeros(0), 1.0)),
     (TypeError, "argument", lambda: odeint(decay, 1.0, TIMES, "rate")),
     (TypeError, "odeint", lambda: odeint(3, 1.0, TIMES, 1.0)),
-    (TypeError, r"y0 has float32\[2\], and <lambda> gave float32\[\]", lambda: odeint(
+    (TypeError, r"y0 has float32\[2\], and <lambda> returned float32\[\]", lambda: odeint(
         lambda y, t: y[0], np.ones(2, np.float32), np.array([0.0, 1.0], np.float32))),
-    (TypeError, "func must give an array for each of y0", lambda: odeint(
+    (TypeError, "func must return an array for each of y0", lambda: odeint(
         lambda y, t: np.zeros(3), np.zeros(2), TIMES)),
     (TypeError, "y0 must be of an inexact dtype .*float64", lambda: odeint(
         decay, np.arange(3), TIMES, 1.0)),
     (TypeError, r"Cast y0 with .astype\('complex128'\)", lambda: odeint(
         lambda y, t: 1j * y, np.zeros(2), TIMES)),
-    (TypeError, "rtol must be a number", lambda: odeint(decay, 1.0, TIMES, 1.0, rtol=[1])),
+    (TypeError, "rtol must be a static number", lambda: odeint(decay, 1.0, TIMES, 1.0, rtol=[1])),
     (TypeError, "custom_vjp", lambda: mjax.jvp(
         lambda r: odeint(decay, 1.0, TIMES, r), (0.5,), (1.0,))),
 ]

@@ -111,10 +111,10 @@ def test_norms_of_gradients() -> None:
 
 def test_errors() -> None:
     opt = optimizers.sgd(0.1)
-    with pytest.raises(TypeError, match="the gradients must be nested as the parameters"):
+    with pytest.raises(TypeError, match="the gradients must have the tree structure of"):
         opt.update_fn(0, [1.0], opt.init_fn(TREE))
     changing = optimizers.optimizer(lambda: (lambda x: x, lambda i, g, x: (x, x), lambda x: x))()
-    with pytest.raises(TypeError, match="the state after an update must be nested"):
+    with pytest.raises(TypeError, match="the state after an update must have the tree"):
         changing.update_fn(0, TREE, changing.init_fn(TREE))
     with pytest.raises(TypeError, match="must be a number or a function"):
         optimizers.sgd(np.ones(2))
