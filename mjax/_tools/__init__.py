@@ -1,1 +1,1 @@
-"""Tools around the engine: checkpoints on disk, profiles, breakpoints, pictures of shardings."""
+"""Tools around the engine: checkpoints, profiles, breakpoints, visualization of shardings."""

@@ -1,8 +1,8 @@
 """`debug.breakpoint`: a prompt inside of compiled programs.
 
-When the function is traced, the frames that led to the call are written down: their places, and
-their locals, of which traced ones are passed to a `debug.callback`. When the program runs, the
-prompt shows the frames with values in place of tracers.
+When the function is traced, the frames that led to the call are recorded, with their places and
+locals. Traced locals are passed to a `debug.callback`. When the program runs, the prompt shows the
+frames with values in place of tracers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.effects.callbacks import debug_callback, pure_callback
 from mjax._engine.tracing.interpreter import Tracer, check_alive
 
-#: So many lines are shown before the current one, and one less after it.
+#: The number of lines shown before the current one, and one more than after it.
 _AROUND = 3
 
 
@@ -34,7 +34,7 @@ class _Traced(Record):
 
     Attributes:
       tree: its structure.
-      leaves: its leaves, where those that are traced are left out.
+      leaves: its leaves, without the traced ones.
       places: leaf -> its place among all traced values.
     """
 
@@ -75,7 +75,7 @@ class _Frame(Record):
 
 def _capture(frame: FrameType | None, filter_frames: bool, num_frames: int | None,
              values: list[Any]) -> list[_Frame]:
-    """Writes frames down, innermost first; appends what is traced to `values`."""
+    """Records frames, innermost first; appends traced values to `values`."""
     found: list[_Frame] = []
     known: dict[int, int] = {}
     while frame is not None and (num_frames is None or len(found) <= num_frames):
@@ -90,10 +90,10 @@ def _capture(frame: FrameType | None, filter_frames: bool, num_frames: int | Non
 
 
 def _captured(local: Any, known: dict[int, int], values: list[Any]) -> Any:
-    """A local as it is, or what is needed to fill it in."""
+    """A local as it is, or a `_Local` to fill in when the program runs."""
     try:
         leaves, tree = tree_flatten(local)
-    except Exception:  # whatever it is, it may be looked at
+    except Exception:  # any exception: the local is kept as it is
         return local
     places = {}
     for i, leaf in enumerate(leaves):
@@ -113,12 +113,12 @@ def _captured(local: Any, known: dict[int, int], values: list[Any]) -> Any:
 
 
 class _Prompt(cmd.Cmd):
-    """Reads commands until the program is to go on.
+    """Reads commands until one continues the program.
 
     Args:
       frames: innermost first.
-      stdin: where commands come from.
-      stdout: where answers go.
+      stdin: the stream of commands.
+      stdout: the stream of answers.
     """
 
     prompt = "(mjdb) "
@@ -140,9 +140,9 @@ class _Prompt(cmd.Cmd):
         print(text, file=self.stdout)
 
     def evaluated(self, expression: str, show: Callable[[Any], str]) -> None:
-        """Shows the value of an expression in the current frame, or what it raises."""
+        """Shows the value of an expression in the current frame, or its exception."""
         try:
-            # One namespace, or comprehensions would not see locals.
+            # One namespace: otherwise comprehensions would not see locals.
             value = eval(expression, {**self.frame.globals, **self.frame.locals})
             self.say(show(value))
         except Exception as error:
@@ -220,22 +220,22 @@ _talking = threading.Lock()
 def breakpoint(*, backend: str | None = None, filter_frames: bool = True,
                num_frames: int | None = None, ordered: bool = False, token: Any = None,
                stdin: Any = None, stdout: Any = None) -> Any:
-    """Stops a compiled program for a look at the frames that led here, with their values.
+    """Stops a compiled program at a prompt that shows the calling frames with their values.
 
-    The prompt knows `p` and `pp` (values of expressions), `locals`, `l` (the lines around), `u`
-    and `d` (up and down the frames), `bt` or `w` (all frames), `c` (go on), `q` (end the program)
-    and `help`; anything else is evaluated. Under `vmap` it comes for each element, in the
-    order of the batch; under differentiation it shows primals.
+    Commands are `p` and `pp` (values of expressions), `locals`, `l` (the lines around), `u` and `d`
+    (up and down the frames), `bt` or `w` (all frames), `c` (continue), `q` (end the program) and
+    `help`. Anything else is evaluated. Under `vmap` the prompt comes for each element, in the order
+    of the batch. Under differentiation it shows primals.
 
     Args:
       backend: "cli" or None.
       filter_frames: whether mjax's own frames are left out.
       num_frames: how many callers are shown; None: all.
       ordered: whether it comes in the program's order. Ordered ones cannot be batched.
-      token: a pytree of arrays that the call gives back; the prompt comes when they are
-        computed, and only if what is given back is used.
+      token: a pytree of arrays that the call returns. The prompt comes when they are computed, and
+        only if the returned tree is used.
       stdin: a stream to read commands from, in place of the terminal.
-      stdout: where answers go.
+      stdout: a stream for answers.
 
     Returns:
       `token`.
@@ -267,7 +267,7 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True,
         msg = "debug.breakpoint: a token says when it comes; ordered=True does not go with one."
         raise ValueError(msg)
     values: list[Any] = []
-    # This frame and that of its wrapper are nobody's business.
+    # This frame and that of its wrapper are not shown.
     frames = _capture(sys._getframe(2), filter_frames, num_frames, values)
 
     def talk(*values: Any) -> None:

@@ -1,15 +1,15 @@
-"""Trees of arrays on disk: sharded, by any number of processes, whole or not at all.
+"""Trees of arrays on disk: sharded, written by any number of processes, complete or not at all.
 
-safetensors writes one file of whole arrays, tensorstore (60 MB) writes single arrays; neither says
-when a tree is complete; orbax and flax need `jax`. So trees are put together here:
+safetensors writes one file of whole arrays, tensorstore (60 MB) writes single arrays; neither
+records when a tree is complete; orbax and flax need `jax`. So this module assembles trees:
 
-    directory/step_12/shards-0-of-2.safetensors     what process 0 has, copies left out
+    directory/step_12/shards-0-of-2.safetensors     the parts of process 0, without copies
                       shards-1-of-2.safetensors
                       manifest.json                 written last: the checkpoint is complete
 
-Each file is written under another name, flushed to the disk and renamed. A step without a manifest
-is what a crash left; it is never read, and written over by the next save of that step. Members of
-a file are named `leaf@start:stop,...`, so parts fit together again on any number of devices. The
+Each file is written under another name, flushed to the disk and renamed. A crash leaves a step
+without a manifest. Such a step is never read, and the next save of that step overwrites it. Members
+of a file are named `leaf@start:stop,...`, so parts can be assembled on any number of devices. The
 manifest has the checksums of the files and its own (`checkpoint_files`).
 """
 
@@ -55,24 +55,24 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
          ) -> None:
     """Writes a tree of arrays, and returns when it is on the disk of all processes.
 
-    All processes call it with the same tree; each writes what its devices have. The directory is
-    on a file system that they share, and spelled alike in all of them.
+    All processes call it with the same tree; each writes the parts on its devices. The directory is
+    on a file system that they share, and has the same name in all of them.
 
     Args:
-      directory: where the checkpoints of a run are.
+      directory: the directory of a run's checkpoints.
       tree: of arrays, NumPy arrays, Python numbers. Leaves that are not sharded arrays are written
         by process 0.
       step: the number of the checkpoint, 0 or more.
-      keep: how many complete checkpoints are kept, the newest, and the one just written in any
-        case; default: all.
+      keep: the number of complete checkpoints to keep, newest first, and in any case the one just
+        written; default: all.
 
     Raises:
       ImportError: safetensors is not installed; `mjax[checkpoint]` installs it.
       TypeError: `step` or `keep` is not an integer, or a leaf is neither an array nor a number;
         nothing is written then.
       ValueError: `step` is negative, or `keep` is below 1.
-      FileExistsError: the step is saved already, or a file is where its folder has to be.
-      FileNotFoundError: process 0 does not see what the others wrote.
+      FileExistsError: the step is saved already, or a file has the name of its folder.
+      FileNotFoundError: process 0 does not see the files of the others.
       ProcessLostError: a process is gone; then the step is not complete, and earlier ones are.
 
     Example:
@@ -118,23 +118,32 @@ def save(directory: str | os.PathLike[str], tree: Any, step: int, *, keep: int |
 
 @boundary
 def restore(directory: str | os.PathLike[str], like: Any, step: int | None = None) -> Any:
-    """Reads a tree of arrays; each process reads what its devices need.
+    """Reads a tree of arrays; each process reads the parts for its devices.
 
-    Devices, shardings and the number of processes may be others than when it was saved.
+    Devices, shardings and the number of processes may differ from those at the time of saving.
 
     Args:
-      directory: as it was given to `save`.
-      like: a tree of the same structure: its leaves (arrays, or `ShapeDtypeStruct` with or without
-        a sharding) say types and shardings. Where a leaf is a NumPy array or a Python number, so
-        is the result.
+      directory: the directory, as for `save`.
+      like: a tree of the same structure. Its leaves (arrays, or `ShapeDtypeStruct` with or without
+        a sharding) set types and shardings. NumPy arrays and Python numbers stay such in the
+        result.
       step: the checkpoint; default: the newest complete one.
 
     Raises:
       ImportError: safetensors is not installed; `mjax[checkpoint]` installs it.
-      FileNotFoundError: there is none, or it is not complete.
+      FileNotFoundError: the checkpoint does not exist, or is not complete.
       TypeError: `step` is not an integer.
-      ValueError: the tree, a shape or a dtype differs from what was saved; says where. Or a file is
+      ValueError: the tree, a shape or a dtype differs from the saved one; says where. Or a file is
         damaged; names it. Each process verifies the checksums of the files that it reads.
+
+    Example:
+      >>> import tempfile
+      >>> from mjax.experimental import checkpoint
+      >>> tree = {"w": jnp.ones(2)}
+      >>> with tempfile.TemporaryDirectory() as directory:
+      ...   checkpoint.save(directory, tree, 3)
+      ...   print(checkpoint.restore(directory, tree))
+      {'w': Array([1., 1.], dtype=float32)}
     """
     library()
     step = latest_step(directory) if step is None else _checked_step(step, "restore")
@@ -154,10 +163,18 @@ def restore(directory: str | os.PathLike[str], like: Any, step: int | None = Non
 
 
 def latest_step(directory: str | os.PathLike[str]) -> int | None:
-    """The newest complete checkpoint in a directory; None: there is none.
+    """The step of the newest complete checkpoint in a directory; None if there is none.
 
     Raises:
       TypeError: the directory is neither a string nor a path.
+
+    Example:
+      >>> import tempfile
+      >>> from mjax.experimental import checkpoint
+      >>> with tempfile.TemporaryDirectory() as directory:
+      ...   checkpoint.save(directory, {"w": jnp.ones(2)}, 3)
+      ...   print(checkpoint.latest_step(directory))
+      3
     """
     if isinstance(directory, bytes) or not isinstance(directory, (str, os.PathLike)):
         msg = ("checkpoint.latest_step: directory must be a string or a path, got "
@@ -202,7 +219,7 @@ def _steps(directory: str | os.PathLike[str]) -> list[int]:
 
 
 def _type(leaf: Any, path: str, ours: type | tuple[type, ...]) -> ShapedArray:
-    """The type of a leaf, of one of our classes or a value of NumPy's, which keeps its 64 bits."""
+    """The type of a leaf: an object of our classes, or a NumPy value, which keeps its 64 bits."""
     if isinstance(leaf, Tracer):
         leaf._refuse("have it in a checkpoint")
     if isinstance(leaf, ours):
@@ -221,7 +238,7 @@ def _type(leaf: Any, path: str, ours: type | tuple[type, ...]) -> ShapedArray:
 
 
 def _parts(leaf: Any) -> Iterator[tuple[Bounds, np.ndarray[Any, Any]]]:
-    """What this process writes of a leaf: of parts with copies the first, of its own the rest."""
+    """The parts of a leaf that this process writes: of copies only the first."""
     if not isinstance(leaf, Array) or type(leaf.sharding) is SingleDeviceSharding:
         if process_index() == 0:
             value = leaf._stored() if isinstance(leaf, Array) else _native(np.asarray(leaf))
@@ -238,7 +255,7 @@ def _native(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _meeting(folder: str) -> str:
-    """How processes that write the same checkpoint find each other."""
+    """A name by which processes that write the same checkpoint find each other."""
     folder = os.path.normpath(folder)
     return f"checkpoint {os.path.basename(folder)} ({sha256(folder.encode()).hexdigest()[:32]})"
 
@@ -298,7 +315,7 @@ def _leaf(saved: Saved, n: int, like: Any, aval: ShapedArray) -> Any:
     if not isinstance(like, (Array, ShapeDtypeStruct)):
         value = saved.part(n, tuple([(0, size) for size in aval.shape]), aval)
         if isinstance(like, np.ndarray):
-            return value.astype(like.dtype, copy=False)  # which may have another byte order
+            return value.astype(like.dtype, copy=False)  # its byte order may differ
         return type(like)(value[()])
     committed = like.committed if isinstance(like, Array) else like.sharding is not None
     layout = layout_of(aval, like.sharding or SingleDeviceSharding(default_device()), committed)

@@ -1,7 +1,7 @@
 """The files of one checkpoint: safetensors with the parts of leaves, and the manifest.
 
-Nothing that is read from them is trusted: a name, a shape, a size or a checksum that is not what it
-should be raises an error that names the file.
+Their content is not trusted: an unexpected name, shape, size or checksum raises an error that names
+the file.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mjax._engine.ir.types import ShapedArray
 MANIFEST = "manifest.json"
 FORMAT = 2
 
-#: Where a part of a leaf begins and ends, per dimension.
+#: The start and the end of a leaf's part, per dimension.
 Bounds = tuple[tuple[int, int], ...]
-#: The member of a file that holds a part, and the shape and dtype that the file says it has.
+#: The member of a file that holds a part, with the shape and dtype stated in the file.
 Member = tuple["_File", str]
 
-#: What safetensors holds as it is, by the names that it gives; the rest is stored as bytes.
+#: Dtypes that safetensors stores, by its names; others are stored as bytes.
 _NATIVE = {np.dtype(t): code for t, code in (
     (np.bool_, "BOOL"), (np.int8, "I8"), (np.uint8, "U8"), (np.int16, "I16"), (np.uint16, "U16"),
     (np.int32, "I32"), (np.uint32, "U32"), (np.int64, "I64"), (np.uint64, "U64"),
@@ -37,7 +37,7 @@ _PART = re.compile(r"(\d+)@((?:\d+:\d+(?:,\d+:\d+)*)?)")
 
 
 def library() -> Any:
-    """safetensors.
+    """Imports safetensors.
 
     Raises:
       ImportError: it is not installed; says how to install it.
@@ -61,7 +61,7 @@ def shards(process: int, count: int) -> str:
 
 def write_shards(folder: str, name: str, parts: Mapping[tuple[int, Bounds], np.ndarray[Any, Any]]
                  ) -> dict[str, Any]:
-    """Writes parts of leaves; gives the file's size and checksum."""
+    """Writes parts of leaves; returns the file's size and checksum."""
     members = {f"{leaf}@{_text(part)}": _storable(value) for (leaf, part), value in parts.items()}
     write = library().numpy.save_file
     return _write(os.path.join(folder, name), lambda partial: write(members, partial))
@@ -69,7 +69,7 @@ def write_shards(folder: str, name: str, parts: Mapping[tuple[int, Bounds], np.n
 
 def write_manifest(folder: str, step: int, files: Mapping[str, Any],
                    leaves: Iterable[tuple[str, ShapedArray]]) -> None:
-    """Writes the manifest, with which the checkpoint is complete."""
+    """Writes the manifest, which completes the checkpoint."""
     content = {"format": FORMAT, "step": step, "files": files,
                "leaves": [[path, list(aval.shape), str(aval.dtype)] for path, aval in leaves]}
     text = json.dumps({**content, "sha256": _own_checksum(content)}, indent=1)
@@ -86,7 +86,7 @@ def _text(part: Bounds) -> str:
 
 
 def _storable(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """An array of a dtype that safetensors holds; bytes along a new last dimension if need be."""
+    """An array of a dtype that safetensors holds; if necessary, bytes in a new last dimension."""
     value = np.ascontiguousarray(value).reshape(value.shape)
     if value.dtype in _NATIVE:
         return value
@@ -94,7 +94,7 @@ def _storable(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _write(path: str, write: Any) -> dict[str, Any]:
-    """A file that gets its name when it is complete and on the disk; its size and checksum."""
+    """Writes a file that gets its name once it is on the disk; returns its size and checksum."""
     partial = f"{path}.partial"
     try:
         write(partial)
@@ -128,7 +128,7 @@ def _own_checksum(content: Mapping[str, Any]) -> str:
 
 
 def damaged(path: str, why: str) -> ValueError:
-    """The error for a file that is not as it was saved."""
+    """The error for a damaged file."""
     return ValueError(f"checkpoint.restore: {path} is damaged: {why}. Restore another step, with "
                       "step=, or remove this one.")
 
@@ -163,7 +163,7 @@ def read_manifest(folder: str, step: int) -> dict[str, Any]:
 
 
 def _misfit(content: dict[str, Any]) -> str | None:
-    """Says what is wrong in a manifest whose checksum is right; None if nothing is."""
+    """Describes an error in a manifest with a correct checksum; None if there is none."""
     if set(content) != {"format", "step", "files", "leaves"}:
         return f"its keys are {sorted(content)}"
     files, leaves = content["files"], content["leaves"]
@@ -242,7 +242,7 @@ class Saved:
                 self._incomplete(path)
 
     def _place(self, file: _File, member: str) -> tuple[int, Bounds]:
-        """The leaf that a member is of, and its place there."""
+        """The leaf of a member, and the member's place in it."""
         found = _PART.fullmatch(member)
         if found is not None and int(found[1]) < len(self._shapes):
             pairs = [piece.split(":") for piece in found[2].split(",") if piece]
@@ -260,7 +260,7 @@ class Saved:
                                       "make up its shape")
 
     def part(self, leaf: int, wanted: Bounds, stored: ShapedArray) -> np.ndarray[Any, Any]:
-        """One part of a leaf, put together from those that were saved."""
+        """One part of a leaf, assembled from the saved parts."""
         rest = stored.shape[len(wanted):]
         raw = () if stored.dtype in _NATIVE else (stored.dtype.itemsize,)
         code = _NATIVE.get(stored.dtype, "U8")

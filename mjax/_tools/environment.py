@@ -27,10 +27,10 @@ _SECRETS = ("AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN")
 def print_environment_info(return_string: bool = False) -> str | None:
     """Prints versions, devices, the platform and variables of the environment, for bug reports.
 
-    The variables are those whose names begin with MJAX_, JAX_ or XLA_. Values that the name calls a
+    The variables are those whose names begin with MJAX_, JAX_ or XLA_. Values whose names suggest a
     secret (a key, token or password) are hidden.
 
-    `python -m mjaxlib_shim` prints what there is to know about jaxlib.
+    `python -m mjaxlib_shim` prints the facts about jaxlib.
 
     Args:
       return_string: whether to return the text, and not print it.

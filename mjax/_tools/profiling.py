@@ -1,4 +1,4 @@
-"""Profiles of time and memory, by jaxlib's profiler."""
+"""Profiles of time and memory, recorded by jaxlib's profiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 _running: _Profile | None = None
 _server: Any = None
 
-#: Where the viewer of Perfetto is, and the port of this machine that it may read from.
+#: The URL of Perfetto's viewer, and the local port that it may read from.
 _VIEWER = "https://ui.perfetto.dev"
 _PORT = 9001
 
@@ -33,8 +33,8 @@ class TraceAnnotation(shim.TraceMe):
     """Context manager that names a range on the timeline of a profile.
 
     Args:
-      name: of the range.
-      kwargs: numbers and texts that the viewer shows with it.
+      name: the name of the range.
+      kwargs: numbers and strings that the viewer shows with it.
 
     Example:
       >>> with mjax.profiler.TraceAnnotation("my step", size=3):
@@ -43,7 +43,7 @@ class TraceAnnotation(shim.TraceMe):
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """As `TraceAnnotation`, for the steps of a training loop: viewers show statistics of steps.
+    """A `TraceAnnotation` for the steps of a training loop; viewers show their statistics.
 
     Example:
       >>> for step in range(2):
@@ -57,12 +57,19 @@ class StepTraceAnnotation(TraceAnnotation):
 
 def annotate_function(func: Callable[P, R], name: str | None = None, **decorator_kwargs: Any
                       ) -> Callable[P, R]:
-    """Decorator: each call of the function is a range on the timeline of a profile.
+    """Decorator that makes each call of a function a range on the timeline of a profile.
 
     Args:
       func: the function.
-      name: of the range; default: the function's.
-      decorator_kwargs: numbers and texts that the viewer shows with it.
+      name: the name of the range; by default the function's.
+      decorator_kwargs: numbers and strings that the viewer shows with it.
+
+    Example:
+      >>> @mjax.profiler.annotate_function
+      ... def step(x):
+      ...   return 2 * x
+      >>> step(1)
+      2
     """
     called = name or getattr(func, "__qualname__", None) or func.__name__
 
@@ -75,14 +82,14 @@ def annotate_function(func: Callable[P, R], name: str | None = None, **decorator
 
 
 class _Profile:
-    """A running profile, and what becomes of it."""
+    """A running profile and its options."""
 
     def __init__(self, log_dir: str, perfetto: bool, link: bool, options: Any):
         self.log_dir, self.perfetto, self.link = log_dir, perfetto, link
         self.session = shim.ProfilerSession(options or shim.ProfileOptions())
 
     def stop(self) -> pathlib.Path | None:
-        """Writes the profile; gives the file that is to be served, if one is."""
+        """Writes the profile; returns the file to serve, if any."""
         self.session.stop_and_export(self.log_dir)
         file = _write_for_perfetto(self.log_dir) if self.perfetto or self.link else None
         return file if self.link else None
@@ -91,34 +98,34 @@ class _Profile:
 @boundary
 def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
                 create_perfetto_trace: bool = False, profiler_options: Any = None) -> None:
-    """Starts to record what runs, Python functions and XLA's programs, until `stop_trace`.
+    """Starts recording Python functions and XLA programs, until `stop_trace`.
 
     Args:
-      log_dir: where the profile is written, in the form that TensorBoard reads.
-      create_perfetto_link: whether `stop_trace` prints a link to Perfetto's viewer, and waits until
+      log_dir: the directory of the profile, in TensorBoard's format.
+      create_perfetto_link: whether `stop_trace` prints a link to Perfetto's viewer and waits until
         it is opened.
-      create_perfetto_trace: whether a file for that viewer is written.
+      create_perfetto_trace: whether to write a file for that viewer.
       profiler_options: a `ProfileOptions`; default: jaxlib's defaults.
 
     Raises:
-      RuntimeError: a profile is recorded already.
+      RuntimeError: a profile is already being recorded.
     """
     global _running
     with _lock:
         if _running is not None:
             msg = "profiler.start_trace: a profile is being recorded; stop_trace ends it."
             raise RuntimeError(msg)
-        client()  # devices take part only in profiles that start after them
+        client()  # a profile covers only devices that exist when it starts
         _running = _Profile(os.fspath(log_dir), create_perfetto_trace, create_perfetto_link,
                           profiler_options)
 
 
 @boundary
 def stop_trace() -> None:
-    """Ends what `start_trace` started, and writes the profile.
+    """Stops the recording that `start_trace` began, and writes the profile.
 
     Raises:
-      RuntimeError: no profile is recorded.
+      RuntimeError: no profile is being recorded.
     """
     global _running
     with _lock:
@@ -127,14 +134,14 @@ def stop_trace() -> None:
             raise RuntimeError(msg)
         ended, _running = _running, None
         file = ended.stop()
-    if file is not None:  # it waits for a user, and others may record meanwhile
+    if file is not None:  # serving waits for a user, and others may record meanwhile
         _serve_once(file)
 
 
 @contextlib.contextmanager
 def trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
           create_perfetto_trace: bool = False, profiler_options: Any = None) -> Iterator[None]:
-    """Context manager: records what runs inside; arguments and errors are those of `start_trace`.
+    """Context manager that records its block; see `start_trace` for arguments and errors.
 
     Example:
       >>> import tempfile
@@ -149,7 +156,7 @@ def trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
 
 
 def _write_for_perfetto(log_dir: str) -> pathlib.Path:
-    """The newest profile as a file that Perfetto reads: it refuses the field `metadata`."""
+    """Converts the newest profile for Perfetto, which rejects the field `metadata`."""
     folders = (pathlib.Path(log_dir).absolute() / "plugins" / "profile").iterdir()
     folder = max(folders, key=os.path.getmtime)
     (source,) = folder.glob("*.trace.json.gz")
@@ -163,7 +170,7 @@ def _write_for_perfetto(log_dir: str) -> pathlib.Path:
 
 
 def _serve_once(file: pathlib.Path) -> None:
-    """Prints a link to the viewer, and gives it the file when it asks for it."""
+    """Prints a link to the viewer, and serves the file once."""
     class Handler(http.server.SimpleHTTPRequestHandler):
         given = False
 
@@ -184,14 +191,14 @@ def _serve_once(file: pathlib.Path) -> None:
 
 @boundary
 def start_server(port: int, requires_backend: bool = True) -> Any:
-    """Starts a server that TensorBoard and others ask for profiles of this process.
+    """Starts a server from which TensorBoard and others request profiles of this process.
 
     Args:
-      port: to listen on.
-      requires_backend: whether the devices are made first.
+      port: the port to listen on.
+      requires_backend: whether to initialize the devices first.
 
     Raises:
-      ValueError: there is one already.
+      ValueError: a server is already running.
     """
     global _server
     with _lock:
@@ -206,10 +213,10 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
 @boundary
 def stop_server() -> None:
-    """Stops the server that `start_server` started, when nobody else holds it.
+    """Stops the server that `start_server` started, unless referenced elsewhere.
 
     Raises:
-      ValueError: there is none.
+      ValueError: no server is running.
     """
     global _server
     with _lock:
@@ -221,10 +228,14 @@ def stop_server() -> None:
 
 @boundary
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """The allocations of the devices' memory by place, in the form that pprof reads.
+    """The device memory allocations by call site, in pprof's format.
 
     Args:
-      backend: a platform's name; default: the default platform.
+      backend: a platform's name; by default the default platform.
+
+    Example:
+      >>> type(mjax.profiler.device_memory_profile())
+      <class 'bytes'>
     """
     return gzip.compress(shim.heap_profile(client(backend)))
 
@@ -232,7 +243,15 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 @boundary
 def save_device_memory_profile(filename: str | os.PathLike[str], backend: str | None = None
                                ) -> None:
-    """Writes `device_memory_profile(backend)` to a file."""
+    """Writes `device_memory_profile(backend)` to a file.
+
+    Example:
+      >>> import os, tempfile
+      >>> with tempfile.TemporaryDirectory() as directory:
+      ...   mjax.profiler.save_device_memory_profile(directory + '/memory.prof')
+      ...   print(os.listdir(directory))
+      ['memory.prof']
+    """
     profile = device_memory_profile(backend)
     with open(filename, "wb") as file:
         file.write(profile)

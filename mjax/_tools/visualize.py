@@ -1,4 +1,4 @@
-"""Pictures of shardings, in text: which device holds which part of an array."""
+"""Text visualization of shardings: which device holds which part of an array."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mjax._engine.tracing.flat import check_callable, function_name
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import shardings as shim
 
-#: Background colours of the 256 that terminals know; cells take turns.
+#: Background colors from the 256 of terminals, used by cells in turn.
 _COLOURS = (25, 130, 28, 90, 124, 58, 30, 96)
 
 
@@ -26,13 +26,13 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
     """Prints which devices hold which part of an array.
 
     Args:
-      shape: of the array, of one or two dimensions.
+      shape: the shape of the array, of one or two dimensions.
       sharding: its sharding.
-      use_color: whether cells are coloured, on terminals.
-      scale: cells are this many times as wide as they need to be.
+      use_color: whether to color cells on terminals.
+      scale: factor by which cells are widened.
       min_width: the least width of a cell.
-      max_width: the width of the picture, which only longer texts exceed.
-      color_map: from a number between 0 and 1 to a colour: red, green and blue between 0 and 1.
+      max_width: the maximum width of the picture, exceeded only by long labels.
+      color_map: maps a number in [0, 1] to a color: red, green and blue in [0, 1].
 
     Raises:
       ValueError: the array has no dimensions, or more than two; a size is not divisible.
@@ -69,7 +69,7 @@ def _show(shape: tuple[int, ...], parts: Mapping[Any, Index], use_color: bool, s
 
 
 def _cells(shape: tuple[int, ...], parts: Mapping[Any, Index]) -> list[list[str]]:
-    """The names of the devices that hold each part: rows of columns."""
+    """The names of the devices that hold each part, as rows of a table."""
     holders: dict[Any, list[Any]] = {}
     for device, index in parts.items():
         holders.setdefault(bounds(index, shape), []).append(device)
@@ -89,7 +89,7 @@ def _check_rank(shape: tuple[int, ...]) -> None:
 
 
 def _colour(place: int, count: int, color_map: Callable[[float], Sequence[float]] | None) -> str:
-    """A format that gives a text its background."""
+    """A format string that sets the background color of a text."""
     code = f"5;{_COLOURS[place % len(_COLOURS)]}"
     if color_map is not None:
         rgb = [str(round(255 * part)) for part in color_map(place / count)[:3]]
@@ -98,11 +98,11 @@ def _colour(place: int, count: int, color_map: Callable[[float], Sequence[float]
 
 
 class _Told:
-    """What `inspect_sharding` calls.
+    """The callback of `inspect_sharding`.
 
     Args:
-      function: the user's.
-      act: called with the sharding of a value and its shape.
+      function: the user's function.
+      act: called with a value's sharding and shape.
     """
 
     def __init__(self, function: Callable[..., Any], act: Callable[[Any, Any], Any]):
@@ -117,20 +117,19 @@ class _Told:
 
 @boundary
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -> None:
-    """Tells a function how an array is cut over devices, inside of programs too.
+    """Calls a function with the sharding of an array, also inside programs.
 
-    Of an array the function is called at once. In a program XLA decides, so it is called when
-    the program is compiled, at least once, and not when the program runs again: XLA may have
-    copied what is called twice. Under `vmap` it gets the sharding of the whole batch, in a
-    `shard_map` that of a device's part over the axes that are left to XLA, under derivatives that
-    of the primal; tangents and cotangents are not told of.
+    For a concrete array, the call happens at once. In a program XLA decides the sharding, so the
+    call happens when the program is compiled, at least once, and not when it runs again. Under
+    `vmap` the callback gets the sharding of the whole batch. In a `shard_map` it gets the sharding
+    of a shard over the axes left to XLA. Under differentiation it gets that of the primal only.
 
     Args:
-      value: an array, what can become one, or a traced value.
-      callback: a function of a sharding. What it raises, the call that compiles raises.
+      value: an array, a value convertible to one, or a traced value.
+      callback: a function of a sharding. Its exceptions propagate from the call that compiles.
 
     Raises:
-      TypeError: the value cannot become an array, or the callback is not callable.
+      TypeError: the value cannot be converted to an array, or the callback is not callable.
 
     Example:
       >>> @mjax.jit
@@ -148,20 +147,20 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], Any]) -
 def visualize_array_sharding(arr: Any, *, use_color: bool = True, scale: float = 1.0,
                              min_width: int = 9, max_width: int = 80,
                              color_map: Callable[[float], Sequence[float]] | None = None) -> None:
-    """Prints which devices hold which part of an array, inside of programs when they are compiled.
+    """Prints which devices hold which part of an array; in programs, at compile time.
 
     Args:
-      arr: an array of one or two dimensions, or a traced value: see `inspect_array_sharding`. Of a
-        batch the whole is shown.
-      use_color: as of `visualize_sharding`.
+      arr: an array of one or two dimensions, or a traced value; see `inspect_array_sharding`.
+        Under `vmap` the whole batch is shown.
+      use_color: as in `visualize_sharding`.
       scale: likewise.
       min_width: likewise.
       max_width: likewise.
       color_map: likewise.
 
     Raises:
-      TypeError: it cannot become an array.
-      ValueError: it has no dimensions, or more than two.
+      TypeError: `arr` cannot be converted to an array.
+      ValueError: `arr` does not have one or two dimensions.
 
     Example:
       >>> mjax.debug.visualize_array_sharding(jnp.arange(4))
@@ -179,7 +178,7 @@ def visualize_array_sharding(arr: Any, *, use_color: bool = True, scale: float =
 
 
 def _parts(shape: tuple[int, ...], sharding: Sharding) -> dict[Any, Index]:
-    """Which parts devices hold: XLA cuts inside of programs what they do not divide, too."""
+    """The part of each device; in programs XLA also shards sizes that are not divisible."""
     hlo = shim.hlo_sharding_of(sharding.native_for(len(shape)), len(shape))
     devices = sharding.flat_devices
     return dict(zip(devices, shim.shard_slices(hlo, shape, len(devices)), strict=True))

@@ -227,7 +227,7 @@ def test_several_threads_talk_one_after_the_other():
 
 
 def test_locals_of_any_kind():
-    """What cannot be flattened, and values of traces that have ended, stand as they are."""
+    """Locals that cannot be flattened, and values of ended traces, are kept as they are."""
     session = Session("p mixed", "p type(leaked).__name__", "p type(same) is type(x)", "c")
     kept = []
     mjax.jit(lambda x: kept.append(x) or x)(X)
