@@ -1,1 +1,1 @@
-"""SciPy's functions, written on the NumPy front end."""
+"""SciPy functions, built on the NumPy front end."""

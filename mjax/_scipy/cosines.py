@@ -1,4 +1,4 @@
-"""Discrete cosine transforms, as `scipy.fft` has them."""
+"""Discrete cosine transforms, following `scipy.fft`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.rev import rev
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.slicing import pad, slice_in_dim
-from mjax._numpy.core import as_array, cast, check_array, concrete_int, promote_dtypes_inexact
+from mjax._numpy.core import cast, check_array, concrete_int, promote_dtypes_inexact
 from mjax._numpy.fft import fft, fitted, ifft
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
 
 _documented = documented(
-    x="x: array; integers are converted to floats. Both parts of complex numbers are transformed.",
+    x="x: array; integers are converted to floats, complex numbers transformed part by part.",
     type="type: must be 2.",
-    n=("n: how many elements are transformed: the axis is cut, or filled with zeros, to this\n"
-       "  size; by default all."),
+    n=("n: the length of the transform, by default that of the axis, which is cut or padded\n"
+       "  with zeros to `n`."),
     axis="axis: the axis; the last by default.",
-    s="s: sizes to which the axes are cut, or filled with zeros; by default those they have.",
+    s="s: lengths to which the axes are cut or zero-padded; by default their own.",
     axes="axes: the axes; by default the last `len(s)`, or all.",
     norm=('norm: `"backward"`, the default: the inverse transform has the factor `1 / (2 * n)`;\n'
           '  `"ortho"`: both are orthogonal.'),
-    result=("Returns:\n  An array of the shape of `x`, but for the sizes that were asked for."),
-    raises=("NotImplementedError: another type.\n"
-            "ValueError: an unknown norm, axes out of range, nothing to transform."),
+    result=("Returns:\n  An array of the shape of `x`, except for the lengths `n` or `s`."),
+    raises=("NotImplementedError: `type` is not 2.\n"
+            "ValueError: `norm` is unknown, an axis is out of range, or an axis is empty."),
 )
 
-# ---- the common part -------------------------------------------------------------------
+# ---- shared parts ----------------------------------------------------------------------
 
 
 def _argument(name: str, x: Any, kind: int, norm: str | None) -> Any:
-    x = as_array(promote_dtypes_inexact(check_array(name, x))[0])
+    x = array_of(promote_dtypes_inexact(check_array(name, x))[0])
     if kind != 2:
         msg = f"{name}: only type 2 is supported, got type={kind}."
         raise NotImplementedError(msg)
@@ -59,14 +60,14 @@ def _sized(name: str, x: Any, axis: int, n: Any) -> Any:
 
 
 def _of_parts(f: Callable[[Any], Any], x: Any) -> Any:
-    """A real transform of real numbers, or of both parts of complex ones."""
+    """Applies a real transform, to complex numbers part by part."""
     if dtypes.is_complex(typeof(x).dtype):
         return lax.complex(f(lax.real(x)), f(lax.imag(x)))
     return f(cast(x, typeof(x).dtype))
 
 
 def _along(values: Any, x: Any, axis: int) -> Any:
-    """A vector along an axis of arrays like `x`, in their dtype."""
+    """A vector placed along an axis of arrays like `x`, in their dtype."""
     shape = [1] * typeof(x).ndim
     shape[axis] = -1
     return np.asarray(values).reshape(shape).astype(typeof(x).dtype)
@@ -82,7 +83,7 @@ def _norms(n: int, norm: str | None) -> np.ndarray[Any, Any]:
 
 
 def _forward(x: Any, axis: int, norm: str | None) -> Any:
-    # The even elements, then the odd ones backwards: their Fourier transform, turned, is it.
+    # The FFT of the even elements followed by the reversed odd ones, up to a phase.
     n = typeof(x).shape[axis]
     even = slice_in_dim(x, 0, None, 2, axis)
     odd = rev(slice_in_dim(x, 1, None, 2, axis), (axis,)) if n > 1 else slice_in_dim(
@@ -95,7 +96,7 @@ def _forward(x: Any, axis: int, norm: str | None) -> Any:
 def _backward(x: Any, axis: int, norm: str | None) -> Any:
     n = typeof(x).shape[axis]
     turn = 2 * np.exp(0.5j * np.pi * np.arange(n) / n)
-    # The first element counts once.
+    # The first element has half the weight of the others.
     turn[0] = 1
     factors = _norms(n, norm) * n / 2 if norm == "ortho" else np.full(n, 0.5)
     factors[0] *= 2 if norm == "ortho" else 1
@@ -109,7 +110,7 @@ def _backward(x: Any, axis: int, norm: str | None) -> Any:
 
 
 def _spread(x: Any, axis: int, first: int, n: int) -> Any:
-    """Elements at every other place, from the first one on, and zeros."""
+    """The elements, each followed by a zero."""
     count = typeof(x).shape[axis]
     config = [(0, 0, 0)] * typeof(x).ndim
     config[axis] = (first, n - first - max(2 * count - 1, 0), 1)

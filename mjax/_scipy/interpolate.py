@@ -14,10 +14,10 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import GetAttrKey
-from mjax._engine.ir.registration import register_pytree_with_keys
+from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.core import (
-    as_array,
     broadcast_values,
     cast,
     check_array,
@@ -40,18 +40,18 @@ class RegularGridInterpolator:
 
     Args:
       points: for each axis of the grid a vector of coordinates, strictly increasing.
-      values: the values on the grid; further axes at the end are those of each value.
+      values: the values on the grid; trailing axes are those of each value.
       method: "linear" or "nearest".
-      bounds_error: must be False: programs do not look at values.
-      fill_value: the value outside of the grid; None extrapolates.
+      bounds_error: must be False, since a compiled program cannot raise on values.
+      fill_value: the value outside the grid; None extrapolates.
 
     Raises:
-      ValueError: another method, a grid that does not fit the shape of `values`, or a `fill_value`
-        that does not fit their dtype.
-      NotImplementedError: `bounds_error`.
+      ValueError: `method` is unknown, the grid does not match the shape of `values`, or
+        `fill_value` does not match their dtype.
+      NotImplementedError: `bounds_error` is true.
 
-    It is a pytree of the grid, the values and the fill value. SciPy's takes decreasing coordinates
-    too, has splines, and raises errors outside of the grid by default.
+    It is a pytree of the grid, the values and the fill value. SciPy's version also takes decreasing
+    coordinates, has splines, and by default raises outside the grid.
 
     Source: `scipy.interpolate.RegularGridInterpolator`.
 
@@ -71,8 +71,8 @@ class RegularGridInterpolator:
         self.method = _known(method)
         self.bounds_error = bounds_error
         if bounds_error:
-            msg = ("RegularGridInterpolator: bounds_error must be False, for compiled programs do "
-                   "not look at values. Places outside of the grid get fill_value.")
+            msg = ("RegularGridInterpolator: bounds_error must be False: a compiled program "
+                   "cannot raise on values. Points outside the grid get fill_value.")
             raise NotImplementedError(msg)
         name = "RegularGridInterpolator"
         (values,) = promote_dtypes_inexact(check_array(name, values, "values"))
@@ -81,19 +81,19 @@ class RegularGridInterpolator:
                 f"{name}: the grid has {len(points)} axes, but values of shape {shape_of(values)} "
                 f"only {len(shape_of(values))}."))
         if fill_value is not None:
-            fill_value = as_array(check_array(name, fill_value, "fill_value"))
+            fill_value = array_of(check_array(name, fill_value, "fill_value"))
             given, own = typeof(fill_value).dtype, typeof(values).dtype
             if dtypes.is_complex(given) and not dtypes.is_complex(own):
                 msg = f"{name}: a fill_value of dtype {given} does not fit values of dtype {own}."
                 raise ValueError(msg)
         self.fill_value = fill_value
-        self.grid = tuple([as_array(p) for p in check_arrays(name, *points)])
+        self.grid = tuple([array_of(p) for p in check_arrays(name, *points)])
         sizes = tuple([typeof(p).size for p in self.grid])
         if sizes != shape_of(values)[:len(sizes)]:
             raise LazyValueError(lambda: (
-                f"{name}: points has {sizes} coordinates along the axes of the grid, so that "
-                f"values must have a shape that begins so, got {shape_of(values)}."))
-        self.values = as_array(values)
+                f"{name}: points has {sizes} coordinates along the axes of the grid; the "
+                f"shape of values must begin with them, got {shape_of(values)}."))
+        self.values = array_of(values)
 
     @boundary
     def __call__(self, xi: Any, method: str | None = None) -> Any:
@@ -108,14 +108,14 @@ class RegularGridInterpolator:
           An array of the shape of the points and the further axes of the values.
 
         Raises:
-          ValueError: points of another number of coordinates, or another method.
+          ValueError: the points have another number of coordinates, or `method` is unknown.
         """
         method = self.method if method is None else _known(method)
         n, xi = len(self.grid), _places(xi, len(self.grid))
         shape = shape_of(xi)
         if not shape or shape[-1] != n:
             raise LazyValueError(lambda: (
-                f"RegularGridInterpolator: the grid has {n} axes, so that places are arrays of "
+                f"RegularGridInterpolator: the grid has {n} axes, so points must have "
                 f"shape (..., {n}), got {shape}."))
         return _interpolated(xi, list(self.grid), self.values, self.fill_value, method=method)
 
@@ -129,13 +129,13 @@ def _known(method: str) -> str:
 
 
 def _places(xi: Any, n: int) -> Any:
-    """Places with their coordinates on the last axis."""
+    """The points, with their coordinates on the last axis."""
     if isinstance(xi, tuple) and len(xi) == 1:
         xi = xi[0]
     if isinstance(xi, tuple):
         parts = broadcast_values("RegularGridInterpolator", *[asarray(x) for x in xi])
         return stack([cast(x, dtypes.dtype_of_python(float)) for x in parts], axis=-1)
-    xi = as_array(check_array("RegularGridInterpolator", xi, "xi"))
+    xi = array_of(check_array("RegularGridInterpolator", xi, "xi"))
     return xi.reshape(-1, n) if typeof(xi).ndim == 1 else xi
 
 
@@ -160,7 +160,7 @@ def _cell(x: Any, grid: Any) -> tuple[Any, Any, Any]:
 
     Returns:
       The index of the lower end of each cell, the fraction of the cell below the coordinate, and
-      whether the coordinate is outside of the grid.
+      whether the coordinate is outside the grid.
     """
     i = clip(searchsorted(grid, x) - 1, 0, shape_of(grid)[0] - 2)
     start = grid[i]
@@ -189,7 +189,7 @@ def _flatten(f: RegularGridInterpolator) -> tuple[Any, Any]:
 
 
 def _unflatten(aux: tuple[str, bool], children: Sequence[Any]) -> RegularGridInterpolator:
-    # Children may be anything: nothing is checked.
+    # Unchecked: children may be any object.
     f = object.__new__(RegularGridInterpolator)
     f.grid, f.values, f.fill_value = children
     f.method, f.bounds_error = aux

@@ -14,9 +14,9 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import round as round_away
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.core import (
-    as_array,
     cast,
     check_array,
     common_shape,
@@ -29,21 +29,21 @@ from mjax._numpy.fused import fused
 from mjax._numpy.rounding import floor
 from mjax._numpy.selecting import clip, where
 
-# ---- beyond the edges ------------------------------------------------------------------
+# ---- indices beyond the edges ----------------------------------------------------------
 
 
 def _mirrored(index: Any, size: int) -> Any:
-    """At the centres of the outermost elements."""
+    """Mirrors indices at the centers of the outermost elements."""
     last = size - 1
     return absolute((index + last) % (2 * last) - last)
 
 
 def _reflected(index: Any, size: int) -> Any:
-    """At the outer sides of the outermost elements: in half steps, which begin there."""
+    """Mirrors indices at the outer edges of the outermost elements, counted in half steps."""
     return (_mirrored(2 * index + 1, 2 * size + 1) - 1) // 2
 
 
-#: Mode -> from indices anywhere to indices of elements.
+#: Mode -> function from any index to the index of an element.
 _MODES: dict[str, Callable[[Any, int], Any]] = {
     "constant": lambda index, size: index,
     "nearest": lambda index, size: clip(index, 0, size - 1),
@@ -57,12 +57,12 @@ _MODES: dict[str, Callable[[Any, int], Any]] = {
 
 
 def _rounded(x: Any) -> Any:
-    """Halves away from zero; integers stay."""
+    """Rounds, halves away from zero; integers are unchanged."""
     return round_away(x) if dtypes.is_inexact(typeof(x).dtype) else x
 
 
 def _neighbours(coordinate: Any, order: int) -> list[tuple[Any, Any]]:
-    """Indices of the elements that count, with their weights."""
+    """The indices of the contributing elements, with their weights."""
     if order == 0:
         one = np.ones((), typeof(coordinate).dtype)
         return [(cast(_rounded(coordinate), np.dtype(np.int32)), one)]
@@ -75,28 +75,29 @@ def _neighbours(coordinate: Any, order: int) -> list[tuple[Any, Any]]:
 @fused(static_argnames=("order", "mode"))
 def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant",
                     cval: Any = 0.0) -> Any:
-    """Values of an array between its elements.
+    """Interpolates an array between its elements.
 
     Args:
       input: the array, of any number of axes.
-      coordinates: for each axis an array of places; they broadcast, and 0 is the first element.
-      order: 0 for the value of the nearest element, 1 for linear interpolation.
+      coordinates: an array of indices for each axis, fractions included; the arrays broadcast.
+      order: 0 for the nearest element, 1 for linear interpolation.
       mode: the values beyond the edges. "constant": `cval`; "nearest": the outermost element;
-        "wrap": the array again. "mirror" and "reflect": the array mirrored at the centres, or at
-        the outer sides, of its outermost elements.
+        "wrap": the array repeats. "mirror" and "reflect": the array is mirrored at the centers,
+        or at the outer edges, of its outermost elements.
       cval: the value of "constant".
 
     Returns:
-      An array of the shape of the places and of the dtype of `input`; integers are rounded.
+      An array of the broadcast shape of the coordinates and the dtype of `input`; integers are
+      rounded.
 
     Raises:
-      TypeError: `input` is not an array of numbers, or `cval` is complex and they are real.
-      TypeError, ValueError: the arrays of places do not broadcast.
-      ValueError: the arrays of places are not one for each axis, or `order` is an array.
-      NotImplementedError: another order or mode.
+      TypeError: `input` is not an array of numbers, or `cval` is complex and `input` is real.
+      TypeError, ValueError: the coordinates do not broadcast.
+      ValueError: there is not one array of coordinates for each axis, or `order` is an array.
+      NotImplementedError: `order` or `mode` is not supported.
 
-    "wrap" and "constant" are SciPy's "grid-wrap" and "grid-constant": a place between the array
-    and what is beyond is interpolated, too. SciPy has splines of higher orders.
+    "wrap" and "constant" are SciPy's "grid-wrap" and "grid-constant", which interpolate across
+    edges too. SciPy has splines of higher orders.
 
     Source: `scipy.ndimage.map_coordinates`.
 
@@ -106,7 +107,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
       >>> map_coordinates(x, [jnp.array([0.5, 0.0]), jnp.array([1.0, 1.5])], order=1)
       Array([2.5, 1.5], dtype=float32)
     """
-    input = as_array(asarray(input))
+    input = array_of(asarray(input))
     if dtypes.is_extended(typeof(input).dtype):
         msg = f"map_coordinates: keys of dtype {typeof(input).dtype} cannot be interpolated."
         raise TypeError(msg)
@@ -126,16 +127,16 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     try:
         hash(order)
     except TypeError as error:
-        msg = (f"map_coordinates: order must be a number that is known when the program is traced, "
+        msg = (f"map_coordinates: order must be a static number, "
                f"got {order!r}.")
         raise ValueError(msg) from error
     if order not in (0, 1):
         msg = (f"map_coordinates: order must be 0 (nearest) or 1 (linear), got {order!r}. "
-               "For cubic interpolation of images there is mjax.image.scale_and_translate.")
+               "mjax.image.scale_and_translate has cubic interpolation.")
         raise NotImplementedError(msg)
     if dtypes.is_complex(dtype_of(check_array("map_coordinates", cval, "cval"))) and (
             not dtypes.is_complex(typeof(input).dtype)):
-        msg = (f"map_coordinates: the elements are of dtype {typeof(input).dtype}, so that cval "
+        msg = (f"map_coordinates: the elements are of dtype {typeof(input).dtype}, so cval "
                f"cannot be complex, got {cval!r}.")
         raise TypeError(msg)
     return _mapped(input, places, cval, order=int(order), mode=mode)

@@ -1,7 +1,7 @@
 """Rotations in three dimensions as unit quaternions (x, y, z, w).
 
 Functions take stacks of quaternions, vectors or matrices, with the components on the last axes.
-Angles are radians, or degrees where a flag says so.
+Angles are in radians, or in degrees if a flag says so.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.select import select_n
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import sqrt
-from mjax._numpy.core import as_array, broadcast_to, promote_dtypes_inexact, shape_of
+from mjax._numpy.core import broadcast_to, promote_dtypes_inexact, shape_of
 from mjax._numpy.elementary import arctan2, cos, deg2rad, hypot, rad2deg, sin
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate, stack
@@ -24,28 +25,28 @@ from mjax._numpy.reductions import argmax
 from mjax._numpy.reductions import sum as total
 from mjax._numpy.selecting import where
 
-#: Angles up to this one have series in the place of quotients.
+#: Up to this angle, series replace quotients.
 _SMALL = 1e-3
 
 
 def _flagged(flag: Any, convert: Callable[[Any], Any], x: Any) -> Any:
-    """The converted value where a flag, which may be traced, is set."""
+    """The converted value if the flag, which may be traced, is set."""
     if isinstance(flag, (bool, np.bool_)):
         return convert(x) if flag else x
     return where(flag, convert(x), x)
 
 
 def _inexact(*args: Any) -> list[Any]:
-    return list(map(as_array, promote_dtypes_inexact(*args)))
+    return list(map(array_of, promote_dtypes_inexact(*args)))
 
 
 def _components(x: Any) -> list[Any]:
-    """The numbers on the last axis."""
+    """The components along the last axis."""
     return [x[..., i] for i in range(shape_of(x)[-1])]
 
 
 def _length(x: Any) -> Any:
-    """Euclidean lengths, with an axis of size 1 in the place of the last one."""
+    """Euclidean lengths along the last axis, which is kept with size 1."""
     (x,) = _inexact(x)
     return sqrt(total(x * x, axis=-1, keepdims=True))
 
@@ -55,7 +56,7 @@ def _length(x: Any) -> Any:
 
 @fused
 def normalized(quat: Any) -> Any:
-    """The quaternions of length 1."""
+    """The quaternions scaled to length 1."""
     return quat / _length(quat)
 
 
@@ -74,15 +75,15 @@ def _product(p: Any, q: Any) -> Any:
 
 @fused
 def composed(p: Any, q: Any) -> Any:
-    """First `q`, then `p`; of length 1."""
+    """The rotation `q` followed by `p`, scaled to length 1."""
     return normalized(_product(*_inexact(p, q)))
 
 
 @fused
 def canonical(quat: Any) -> Any:
-    """The one of a rotation's two quaternions whose first component that is not 0 is positive.
+    """The one of a rotation's two quaternions whose first nonzero component is positive.
 
-    The components count in the order w, x, y, z.
+    The order of the components is w, x, y, z.
     """
     x, y, z, w = _components(quat)
     negative = z < 0
@@ -102,7 +103,7 @@ def magnitude(quat: Any) -> Any:
 
 @fused
 def to_matrix(quat: Any) -> Any:
-    """Matrices of shape `(..., 3, 3)`."""
+    """To matrices of shape `(..., 3, 3)`."""
     x, y, z, w = _components(quat)
     xx, yy, zz, ww = x * x, y * y, z * z, w * w
     rows = [[xx - yy - zz + ww, 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -113,7 +114,7 @@ def to_matrix(quat: Any) -> Any:
 
 @fused
 def from_matrix(matrix: Any) -> Any:
-    """From rotation matrices: each component is divided by the greatest one, found first.
+    """From rotation matrices. The largest component is found first and divides the others.
 
     Source: S. Shepperd, "Quaternion from rotation matrix", 1978.
     """
@@ -135,7 +136,7 @@ def from_matrix(matrix: Any) -> Any:
 
 @fused
 def to_mrp(quat: Any) -> Any:
-    """Modified Rodrigues parameters, of rotations by at most π."""
+    """To modified Rodrigues parameters, of rotations by at most π."""
     w = quat[..., 3:]
     sign = where(w < 0, -1.0, 1.0)
     return sign * quat[..., :3] / (1.0 + sign * w)
@@ -155,7 +156,7 @@ def from_mrp(mrp: Any) -> Any:
 
 @fused(static_argnames=("degrees",))
 def to_rotvec(quat: Any, degrees: Any) -> Any:
-    """Axes as long as the angles, from 0 to π."""
+    """To rotation vectors: axes scaled by angles from 0 to π."""
     quat = where(quat[..., 3:] < 0, -quat, quat)
     vector, w = quat[..., :3], quat[..., 3:]
     small, square, length = _split(vector)
@@ -167,7 +168,7 @@ def to_rotvec(quat: Any, degrees: Any) -> Any:
 
 @fused(static_argnames=("degrees",))
 def from_rotvec(rotvec: Any, degrees: Any) -> Any:
-    """From axes as long as the angles."""
+    """From rotation vectors: axes scaled by the angles."""
     (rotvec,) = _inexact(rotvec)
     rotvec = _flagged(degrees, deg2rad, rotvec)
     small, square, angle = _split(rotvec)
@@ -177,9 +178,10 @@ def from_rotvec(rotvec: Any, degrees: Any) -> Any:
 
 
 def _split(vector: Any) -> tuple[Any, Any, Any]:
-    """Whether vectors are short; the squares of their lengths if so, else the lengths.
+    """Whether vectors are short, the squares of their lengths, and the lengths.
 
-    The other number is 0 or 1, so that both sides of a choice have finite derivatives.
+    The squares of long vectors are 0 and the lengths of short ones 1, so both branches of a
+    selection have finite derivatives.
     """
     square = total(vector * vector, axis=-1, keepdims=True)
     small = square <= _SMALL**2
@@ -191,7 +193,7 @@ def _split(vector: Any) -> tuple[Any, Any, Any]:
 
 @fused(static_argnames=("axes", "intrinsic", "degrees"))
 def from_euler(angles: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any) -> Any:
-    """From angles about some axes, one after the other; see `Rotation.from_euler`."""
+    """From successive angles about the given axes; see `Rotation.from_euler`."""
     (angles,) = _inexact(angles)
     halves = _flagged(degrees, deg2rad, angles) / 2.0
     turns = []
@@ -200,13 +202,13 @@ def from_euler(angles: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any
         parts[axis] = sin(half)
         turns.append(stack([*[broadcast_to(p, shape_of(half)) for p in parts], cos(half)],
                            axis=-1))
-    # About axes that turn along the first turn is the outer one.
+    # For intrinsic rotations, the first one is the outermost.
     return functools.reduce(_product if intrinsic else lambda p, q: _product(q, p), turns)
 
 
 @fused(static_argnames=("axes", "intrinsic", "degrees"))
 def to_euler(quat: Any, axes: tuple[int, ...], intrinsic: bool, degrees: Any) -> Any:
-    """Angles about three axes; see `Rotation.as_euler`.
+    """To angles about three axes; see `Rotation.as_euler`.
 
     Source: E. Bernardes and S. Viollet, "Quaternion to Euler angles conversion: a direct, general
     and computationally efficient method", 2022.

@@ -27,17 +27,17 @@ from mjax._scipy import quaternions
 
 _FRAGMENTS = {
     "seq": '''\
-seq: the axes, as "zyx": small letters for axes that stay, capitals for axes that turn along
-  with what is rotated. Neighbours differ.''',
-    "degrees": "degrees: whether angles are degrees, not radians.",
+seq: the axes, as "zyx": small letters for extrinsic rotations, about fixed axes; capitals for
+        intrinsic ones, about the rotating axes. Neighbours differ.''',
+    "degrees": "degrees: whether angles are in degrees, not radians.",
 }
 
 
 class Rotation(NamedTuple):
     """Rotations in three dimensions: one, or a stack of them.
 
-    It is a pytree of the quaternions; its methods work under all transformations. `p * q` is the
-    rotation `q` followed by `p`, `r[i]` a part of a stack, and `len(r)` its length.
+    It is a pytree of the quaternions, and its methods work under all transformations. `p * q` is
+    the rotation `q` followed by `p`, `r[i]` a part of a stack, and `len(r)` its length.
 
     Attributes:
       quat: the quaternions (x, y, z, w), of shape `(4,)` or `(..., 4)`.
@@ -55,19 +55,19 @@ class Rotation(NamedTuple):
 
     quat: Any
 
-    # ---- making rotations --------------------------------------------------------------
+    # ---- constructors ------------------------------------------------------------------
 
     @classmethod
     @boundary
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
-        """One stack of several."""
+        """Concatenates rotations into one stack."""
         return cls(concatenate([r.quat for r in rotations]))
 
     @classmethod
     @boundary
     @documented(**_FRAGMENTS)
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
-        """Rotations about one to three axes, one after the other.
+        """Successive rotations about one to three axes.
 
         Args:
           [seq]
@@ -75,7 +75,7 @@ class Rotation(NamedTuple):
           [degrees]
 
         Raises:
-          ValueError: unknown axes, neighbours that are equal, or another number of angles.
+          ValueError: an axis is unknown or repeated, or the number of angles differs.
         """
         axes, intrinsic = _axes("from_euler", seq)
         angles = atleast_1d(check_array("Rotation.from_euler", angles, "angles"))
@@ -96,8 +96,8 @@ class Rotation(NamedTuple):
     @classmethod
     @boundary
     def from_mrp(cls, mrp: Any) -> Rotation:
-        """Rotations from modified Rodrigues parameters, axes times the tangent of a quarter of the
-        angle, of shape `(..., 3)`."""
+        """Rotations from modified Rodrigues parameters of shape `(..., 3)`: axes scaled by the
+        tangent of a quarter of the angle."""
         mrp = asarray(mrp)
         _check_last("from_mrp", "mrp", mrp, 3)
         return cls(quaternions.from_mrp(mrp))
@@ -105,7 +105,7 @@ class Rotation(NamedTuple):
     @classmethod
     @boundary
     def from_quat(cls, quat: Any) -> Rotation:
-        """Rotations from quaternions (x, y, z, w) of any length but 0, of shape `(..., 4)`."""
+        """Rotations from nonzero quaternions (x, y, z, w) of shape `(..., 4)`."""
         quat = asarray(quat)
         _check_last("from_quat", "quat", quat, 4)
         return cls(quaternions.normalized(quat))
@@ -113,7 +113,7 @@ class Rotation(NamedTuple):
     @classmethod
     @boundary
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """Rotations from axes as long as the angles, of shape `(..., 3)`."""
+        """Rotations from rotation vectors, axes scaled by the angles, of shape `(..., 3)`."""
         rotvec = asarray(rotvec)
         _check_last("from_rotvec", "rotvec", rotvec, 3)
         return cls(quaternions.from_rotvec(rotvec, degrees))
@@ -121,18 +121,18 @@ class Rotation(NamedTuple):
     @classmethod
     @boundary
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
-        """The rotation that changes nothing, or a stack of `num`."""
+        """The identity, or a stack of `num` identities."""
         shape = () if num is None else (num,)
         return cls(zeros((*shape, 4), dtype).at[..., 3].set(1))
 
     @classmethod
     @boundary
     def random(cls, random_key: Any, num: int | None = None) -> Rotation:
-        """A rotation, or a stack of `num`, all rotations being equally likely."""
+        """A uniformly distributed rotation, or a stack of `num`."""
         shape = () if num is None else (num,)
         return cls(quaternions.normalized(normal(random_key, (*shape, 4))))
 
-    # ---- what one does with them -------------------------------------------------------
+    # ---- operations --------------------------------------------------------------------
 
     @boundary
     def __getitem__(self, indexer: Any) -> Rotation:
@@ -155,11 +155,11 @@ class Rotation(NamedTuple):
 
     @boundary
     def apply(self, vectors: Any, inverse: bool = False) -> Any:
-        """Rotated vectors.
+        """Rotates vectors.
 
         Args:
-          vectors: of shape `(..., 3)`; leading axes broadcast with those of the stack.
-          inverse: whether to rotate backwards.
+          vectors: array of shape `(..., 3)`; leading axes broadcast with those of the stack.
+          inverse: whether to apply the inverse rotation.
         """
         matrix, vectors = self.as_matrix(), asarray(vectors)
         _check_last("apply", "vectors", vectors, 3)
@@ -171,7 +171,7 @@ class Rotation(NamedTuple):
 
     @boundary
     def inv(self) -> Rotation:
-        """The rotations backwards."""
+        """The inverse rotations."""
         return Rotation(quaternions.conjugated(self.quat))
 
     @boundary
@@ -181,13 +181,13 @@ class Rotation(NamedTuple):
 
     @boundary
     def mean(self, weights: Any = None) -> Rotation:
-        """The rotation with the least sum of squared distances from those of a stack.
+        """The rotation with the least sum of squared distances from those in the stack.
 
         Args:
-          weights: of the rotations, of shape `(len(self),)`.
+          weights: the weights of the rotations, of shape `(len(self),)`.
 
         Raises:
-          ValueError: weights of another shape.
+          ValueError: `weights` has another shape.
 
         Source: F. Landis Markley and others, "Averaging quaternions", 2007.
         """
@@ -202,25 +202,25 @@ class Rotation(NamedTuple):
 
     @property
     def single(self) -> bool:
-        """Whether this is one rotation, not a stack."""
+        """Whether this is a single rotation, not a stack."""
         return len(shape_of(self.quat)) == 1
 
-    # ---- in other forms ----------------------------------------------------------------
+    # ---- conversions -------------------------------------------------------------------
 
     @boundary
     @documented(**_FRAGMENTS)
     def as_euler(self, seq: str, degrees: bool = False) -> Any:
         """Angles about three axes, of shape `(..., 3)`.
 
-        The first and the third are from -π to π, the second from 0 to π, or from -π/2 to π/2 if
-        the axes differ. The third angle is 0 where the outer axes coincide.
+        The first and third angle are from -π to π. The second is from 0 to π, or from -π/2 to π/2
+        if all axes differ. In gimbal lock the third angle is 0.
 
         Args:
           [seq]
           [degrees]
 
         Raises:
-          ValueError: not three axes, unknown axes, or neighbours that are equal.
+          ValueError: there are not three axes, or an axis is unknown or repeated.
         """
         axes, intrinsic = _axes("as_euler", seq)
         if len(axes) != 3:
@@ -240,7 +240,7 @@ class Rotation(NamedTuple):
 
     @boundary
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """Axes as long as the angles, of shape `(..., 3)`."""
+        """Rotation vectors, axes scaled by the angles, of shape `(..., 3)`."""
         return quaternions.to_rotvec(self.quat, degrees)
 
     @boundary
@@ -248,23 +248,23 @@ class Rotation(NamedTuple):
         """Quaternions, of shape `(..., 4)`.
 
         Args:
-          canonical: whether to give that of the two of each rotation that has w > 0.
-          scalar_first: whether their order is (w, x, y, z).
+          canonical: whether to choose the quaternion with w > 0 of each rotation's two.
+          scalar_first: whether the order is (w, x, y, z).
         """
         quat = quaternions.canonical(self.quat) if canonical else self.quat
         return roll(quat, 1, -1) if scalar_first else quat
 
 
 class Slerp(NamedTuple):
-    """Rotations between given ones, at constant angular velocity; called with times.
+    """Spherical linear interpolation of rotations; call it with times.
 
-    `Slerp.init` makes one.
+    Create one with `Slerp.init`.
 
     Attributes:
-      times: of the given rotations, increasing.
-      timedelta: the times between them.
-      rotations: the given rotations but the last one.
-      rotvecs: from each to the next.
+      times: the increasing times of the given rotations.
+      timedelta: the differences of successive times.
+      rotations: the given rotations except the last.
+      rotvecs: the rotation vectors from each rotation to the next.
 
     Source: `scipy.spatial.transform.Slerp`; K. Shoemake, "Animating rotation with quaternion
     curves", 1985.
@@ -285,15 +285,15 @@ class Slerp(NamedTuple):
     @classmethod
     @boundary
     def init(cls, times: Any, rotations: Rotation) -> Slerp:
-        """The interpolation of a stack of rotations.
+        """Creates the interpolation of a stack of rotations.
 
         Args:
-          times: of the rotations, strictly increasing.
-          rotations: at least two.
+          times: the times of the rotations, strictly increasing.
+          rotations: a stack of at least two rotations.
 
         Raises:
           TypeError: `rotations` is not a `Rotation`.
-          ValueError: fewer than two rotations, or another number of times.
+          ValueError: there are fewer than two rotations, or the number of times differs.
         """
         if not isinstance(rotations, Rotation):
             msg = f"Slerp.init: rotations must be a Rotation, got {type(rotations).__name__}."
@@ -311,7 +311,7 @@ class Slerp(NamedTuple):
 
     @boundary
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at some times, a number or a vector.
+        """The rotations at the given times, a number or a vector.
 
         Raises:
           ValueError: `times` has more than one axis.
@@ -326,10 +326,10 @@ class Slerp(NamedTuple):
 
 
 def _axes(name: str, seq: str) -> tuple[tuple[int, ...], bool]:
-    """The numbers of axes, and whether they turn along."""
+    """The indices of the axes, and whether the rotations are intrinsic."""
     if not re.fullmatch("[xyz]{1,3}|[XYZ]{1,3}", seq):
-        msg = (f"Rotation.{name}: seq must be up to three of x, y, z, or of X, Y, Z for axes that "
-               f"turn along, got {seq!r}.")
+        msg = (f"Rotation.{name}: seq must be up to three of x, y, z, or of X, Y, Z for "
+               f"intrinsic rotations, got {seq!r}.")
         raise ValueError(msg)
     if any(a == b for a, b in itertools.pairwise(seq)):
         msg = f"Rotation.{name}: neighbouring axes must differ, got {seq!r}."
@@ -343,7 +343,7 @@ def _check_last(name: str, argument: str, x: Any, size: int) -> None:
             f"Rotation.{name}: {argument} must have shape (..., {size}), got {shape_of(x)}."))
 
 
-# Pickles name the public module.
+# Pickled under the public module's name.
 for _class in (Rotation, Slerp):
     _class.__module__ = "mjax.scipy.spatial.transform"
 

@@ -21,16 +21,16 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     Args:
       obs: observations, of shape `(m, n)`, or numbers, of shape `(m,)`.
       code_book: codes, of shape `(k, n)` or `(k,)`.
-      check_finite: accepted for SciPy's sake; nothing is checked.
+      check_finite: has no effect.
 
     Returns:
       `(code, dist)`, of shape `(m,)`: the index of the nearest code, the first of several, and
-      its Euclidean distance. The derivative of a distance is that to the code chosen.
+      its Euclidean distance. Derivatives hold the chosen code fixed.
 
     Raises:
       TypeError: an argument is not an array.
       ValueError: the arguments are not both matrices or both vectors.
-      TypeError, ValueError: `n` differs.
+      TypeError, ValueError: the numbers of components differ.
 
     Source: `scipy.cluster.vq.vq`.
 
@@ -49,7 +49,7 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
         obs, code_book = expand_dims(obs, 1), expand_dims(code_book, 1)
     elif shapes[0][1] != shapes[1][1] and 1 not in (shapes[0][1], shapes[1][1]):
         raise LazyArgumentError(lambda: (
-            f"vq: observations and codes must have as many components, got shapes {shapes[0]} "
+            f"vq: observations and codes must have equally many components, got shapes {shapes[0]} "
             f"and {shapes[1]}."))
     distances = norm(expand_dims(obs, 1) - expand_dims(code_book, 0), axis=-1)
     code = argmin(distances, axis=-1)

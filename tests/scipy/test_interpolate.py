@@ -91,10 +91,10 @@ ERRORS = [
     (ValueError, "got 'cubic'", lambda: RegularGridInterpolator(GRID, VALUES)(PLACES, "cubic")),
     (NotImplementedError, "bounds_error must be False", lambda: use(bounds_error=True)),
     (ValueError, "the grid has 3 axes, but values of shape", lambda: use(values=VALUES[0, 0])),
-    (ValueError, r"points has .* values must have a shape that begins so, got", lambda: use(
+    (ValueError, r"points has .* shape of values must begin with them, got", lambda: use(
         values=VALUES[:-1])),
     (ValueError, "fill_value of dtype complex64 does not fit", lambda: use(fill_value=1j)),
-    (ValueError, r"places are arrays of shape \(..., 3\)", lambda: use(xi=PLACES[:, :2])),
+    (ValueError, r"points must have shape \(..., 3\)", lambda: use(xi=PLACES[:, :2])),
     (TypeError, "RegularGridInterpolator requires ndarray", lambda: use(values=[1.0])),
     (TypeError, "RegularGridInterpolator requires ndarray", lambda: use(points=[[0.0, 1.0]])),
 ]

@@ -143,15 +143,16 @@ ERRORS = [
         np.eye(2), np.ones(2), M=np.ones(2))),
     (TypeError, "gmres: A must be a square matrix or a function, got 3", lambda: gmres(
         3, np.ones(2))),
-    (ValueError, "x0 must be nested as b", lambda: cg(np.eye(2), np.ones(2), (np.ones(2),))),
+    (ValueError, "x0 must have the tree structure of b",
+     lambda: cg(np.eye(2), np.ones(2), (np.ones(2),))),
     (ValueError, r"must have the shapes of those of b, \[\(2,\)\]", lambda: cg(
         np.eye(2), np.ones(2), np.ones(3))),
     (ValueError, "solve_method must be one of batched, incremental", lambda: gmres(
         np.eye(2), np.ones(2), solve_method="fast")),
     (TypeError, "type str is not a valid array", lambda: cg(np.eye(2), "b")),
-    (ValueError, r"cg: A must give a tree of the shapes of b, float64\[2\], but <lambda> gives "
+    (ValueError, r"cg: A must return a tree of the shapes of b, float64\[2\], but <lambda> returns "
                  r"\(float64\[2\], float64\[2\]\)", lambda: cg(lambda x: (x, x), np.ones(2))),
-    (ValueError, r"gmres: M must give a tree .*, but <lambda> gives float64\[1\]", lambda: gmres(
+    (ValueError, r"gmres: M must return a tree .* <lambda> returns float64\[1\]", lambda: gmres(
         np.eye(2), np.ones(2), M=lambda x: x[:1])),
     (TypeError, r"cg: A of shape \(2, 2\) takes a vector of 2 elements, but b is float64\[3\]",
      lambda: cg(np.eye(2), np.ones(3))),

@@ -420,7 +420,7 @@ ERRORS = [
         A[F][0], B[F], "up")),
     (ValueError, "c must have 4 columns, got shape (4, 3)", lambda: linalg.qr_multiply(
         A[F][0], B[F])),
-    (NotImplementedError, "eigh: problems of two matrices", lambda: linalg.eigh(
+    (NotImplementedError, "eigh: generalized problems", lambda: linalg.eigh(
         A[F][0], A[F][0])),
     (NotImplementedError, "eigh: eigvals is not supported", lambda: linalg.eigh(
         A[F][0], eigvals=(0, 1))),

@@ -119,7 +119,7 @@ ERRORS = [
     (TypeError, r"x0 must be a vector of an inexact dtype, got ~float64", {"x0": 1.0}),
     (TypeError, "got int64", {"x0": np.arange(2)}),
     (TypeError, "minimize requires ndarray or scalar", {"x0": [1.0, 2.0]}),
-    (TypeError, "fun must give a real scalar, but <lambda> gave", {"fun": lambda x: x}),
+    (TypeError, "fun must return a real scalar, but <lambda> returned", {"fun": lambda x: x}),
     (TypeError, "minimize", {"fun": 3}),
 ]
 

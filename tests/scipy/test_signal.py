@@ -215,7 +215,7 @@ ERRORS = [
     (ValueError, "one array must be at least as large", lambda: signal.correlate(A, A.T)),
     (ValueError, "convolve2d: the arrays must have 2 axes", lambda: signal.convolve2d(A[0], B[0])),
     (NotImplementedError, "only boundary='fill'", lambda: signal.correlate2d(A, B, fillvalue=1)),
-    (ValueError, "fftconvolve: along other axes than (1,)", lambda: signal.fftconvolve(
+    (ValueError, "fftconvolve: axes other than (1,)", lambda: signal.fftconvolve(
         A, B, axes=(1,))),
     (TypeError, "convolve requires ndarray", lambda: signal.convolve([1, 2], A)),
     (ValueError, "detrend: type must be", lambda: signal.detrend(A, type="odd")),
@@ -234,7 +234,7 @@ ERRORS = [
     (ValueError, "welch: the window must be a vector", lambda: signal.welch(A, window=A)),
     (ValueError, "differs from the number of weights", lambda: signal.welch(
         A, window=np.ones(2), nperseg=3)),
-    (ValueError, "csd: x and y must have as many axes", lambda: signal.csd(A, A[0])),
+    (ValueError, "csd: x and y must have equally many axes", lambda: signal.csd(A, A[0])),
     (ValueError, "istft: Zxx must have an axis", lambda: signal.istft(A[0])),
     (ValueError, "istft: time_axis and freq_axis must differ", lambda: signal.istft(
         A, time_axis=0, freq_axis=0)),

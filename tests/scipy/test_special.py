@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import decimal
+import itertools
 import re
 from typing import Any
 
@@ -165,6 +167,47 @@ def test_bessel_functions_of_several_orders() -> None:
         np.testing.assert_allclose(np.asarray(out), scipy.special.jv(np.arange(13)[:, None], z),
                                    rtol=1e-12, atol=1e-15)
         assert special.bessel_jn(1.0, v=0, n_iter=20).shape == (1,)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_bessel_functions_of_great_arguments(dtype: str) -> None:
+    with mjax.enable_x64():
+        z = jnp.asarray([-300.0, -51.0, 24.0, 26.0, 45.0, 50.0, 50.5, 60.0, 100.0, 1000.0], dtype)
+        eps = float(jnp.finfo(dtype).eps)
+        for v, n_iter in ((20, 50), (50, 50), (3, 5), (0, 50)):
+            expected = scipy.special.jv(np.arange(min(v, n_iter) + 1)[:, None],
+                                        np.asarray(z, np.float64))
+            out = special.bessel_jn(z, v=v, n_iter=n_iter)
+            assert out.dtype == dtype
+            np.testing.assert_allclose(np.asarray(out, np.float64), expected, atol=60 * eps,
+                                       rtol=0)
+
+
+def test_sums_that_cancel_in_narrow_dtypes() -> None:
+    x = np.linspace(0.05, 2.0, 40).astype(np.float32)
+    for n in (1, 2):
+        np.testing.assert_allclose(special.expn(n, x), scipy.special.expn(n, x.astype(float)),
+                                   12 * np.finfo(np.float32).eps)
+    a, b = np.array([0.3, 12.0, 20.0], np.float16), np.array([50.0, 12.0, 3.3], np.float16)
+    out = np.asarray(special.betaln(a, b), float)
+    np.testing.assert_allclose(out, scipy.special.betaln(a.astype(float), b.astype(float)),
+                               np.finfo(np.float16).eps)
+    z = np.linspace(-4, 4, 50).astype(np.complex64)
+    np.testing.assert_allclose(special.wofz(z), scipy.special.wofz(z.astype(complex)),
+                               3 * np.finfo(np.float32).eps)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [
+    ("bfloat16", 5e-3), ("float16", 1e-3), ("float32", 1e-5), ("float64", 1e-13)])
+def test_the_derivative_of_dawsn_does_not_cancel(dtype: str, tolerance: float) -> None:
+    """The slope is `1 - 2 x F(x)`, here from the power series of F with 400 digits."""
+    with mjax.enable_x64(), decimal.localcontext(prec=400):
+        for value in (0.5, 3.0, 6.25, 7.0, -10.0, 20.0):
+            x = decimal.Decimal(value)
+            terms = itertools.accumulate(
+                range(1, 2000), lambda t, k, x=x: -t * 2 * x * x / (2 * k + 1), initial=x)
+            slope = mjax.grad(special.dawsn)(jnp.asarray(value, dtype))
+            np.testing.assert_allclose(float(slope), float(1 - 2 * x * sum(terms)), tolerance)
 
 
 @pytest.mark.slow

@@ -80,7 +80,7 @@ def _is_large(row: Function) -> bool:
 
 
 def _reference(row: Function) -> None:
-    """Where JAX's conventions are kept, which are not SciPy's."""
+    """Cases that follow JAX's conventions rather than SciPy's."""
     name = row.name.removeprefix("stats.")
     if (name.startswith("gumbel") and name.endswith("ppf")) or name in ("cauchy.ppf", "cauchy.isf"):
         row.points = [(0.2, 0.5, 0.7), *row.points[1:]]

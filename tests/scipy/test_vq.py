@@ -43,7 +43,7 @@ def test_errors() -> None:
     for args in ((OBS, CODES[0]), (OBS[0, 0], CODES[0, 0]), (OBS[None], CODES[None])):
         with pytest.raises(ValueError, match="must both be matrices"):
             vq(*args)
-    with pytest.raises(TypeError, match="as many components"):
+    with pytest.raises(TypeError, match="equally many components"):
         vq(OBS, CODES[:, :2])
     with pytest.raises(TypeError, match="vq requires ndarray or scalar"):
         vq([[1.0]], CODES)

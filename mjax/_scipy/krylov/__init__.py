@@ -1,4 +1,4 @@
-"""Linear equations whose matrix is known by its products alone, as `scipy.sparse.linalg` has them.
+"""Matrix-free solvers of linear equations, following `scipy.sparse.linalg`.
 
-A vector is a pytree of arrays, a matrix a function of such trees.
+A vector is a pytree of arrays; a matrix is a function of such trees.
 """

@@ -1,8 +1,8 @@
 """The method of generalized minimal residuals: `gmres`.
 
 Each step makes an orthonormal basis of the Krylov space of the residual (Arnoldi's iteration). In
-that basis the matrix is small and has Hessenberg form. The step then takes the vector of the space
-whose residual is least. The arrays below hold the columns of the small matrix as rows.
+that basis the matrix is small and has Hessenberg form. The step then takes the vector with the
+least residual. The arrays below hold the columns of the small matrix as rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Linear = Callable[[Any], Any]
 
 
 def _normalized(x: Any, least: Any = None) -> tuple[Any, Any]:
-    """The vector of norm 1, and the norm; zeros where that is not above `least`, by default the
+    """The normalized vector and its norm; zeros if the norm is at most `least`, by default the
     machine epsilon."""
     size = norm(x)
     if least is None:
@@ -49,13 +49,13 @@ def _normalized(x: Any, least: Any = None) -> tuple[Any, Any]:
 
 
 def _flat(basis: Any) -> Any:
-    """The vectors of a basis as the columns of a matrix."""
+    """The basis vectors as the columns of a matrix."""
     shape = typeof(basis).shape
     return basis.reshape(size_of(shape[:-1]), shape[-1])
 
 
 def _combined(basis: Any, weights: Any) -> Any:
-    """The sum of the vectors of a basis, which are on the last axes, with weights."""
+    """The weighted sum of the basis vectors, which are on the last axes."""
     return tree_map(lambda v: dot(v, cast(weights, typeof(v).dtype)), basis)
 
 
@@ -63,8 +63,8 @@ def _next_vector(k: Any, A: Linear, M: Linear, basis: Any) -> tuple[Any, Any, An
     """One step of Arnoldi's iteration.
 
     Returns:
-      The basis with one vector more, the next column of the small matrix, and whether the space
-      is complete.
+      The basis with one more vector, the next column of the small matrix, and whether the Krylov
+      space is complete.
     """
     v = M(A(tree_map(lambda x: x[..., k], basis)))
     before = norm(v)
@@ -77,15 +77,15 @@ def _next_vector(k: Any, A: Linear, M: Linear, basis: Any) -> tuple[Any, Any, An
 
 
 def _with_room(unit: Any, count: int) -> Any:
-    """A basis of one vector, and zeros in the place of those to come."""
+    """A basis of one vector, padded with zeros for later vectors."""
     return tree_map(lambda x: concatenate([x[..., None], zeros(
         (*typeof(x).shape, count), typeof(x).dtype)], axis=-1), unit)
 
 
 def _by_least_squares(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
-    """The change of the solution, from the whole space at once."""
+    """The change of the solution: one least-squares problem in the whole space."""
     dtype = vectors.common(unit)[0]
-    # A part that is not reached does no harm as an identity.
+    # The part that is not reached becomes an identity, which keeps the matrix regular.
     columns = eye(count, count + 1, dtype=dtype)
 
     def goes_on(state: Any) -> Any:
@@ -108,7 +108,7 @@ def _by_least_squares(A: Linear, M: Linear, unit: Any, size: Any, least: Any, co
 
 
 def _turned(x: Any, k: Any, turn: Any) -> Any:
-    """A vector with a rotation applied to elements `k` and `k + 1`."""
+    """Applies a rotation to elements `k` and `k + 1` of a vector."""
     c, s = turn[0], turn[1]
     first, second = x[k], x[k + 1]
     return (x.at[k].set(conj(c) * first - conj(s) * second)
@@ -126,8 +126,8 @@ def _turn(a: Any, b: Any, dtype: Any) -> Any:
 def _by_rotations(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count: int) -> Any:
     """The change of the solution, by Givens rotations.
 
-    They make the small matrix triangular while it grows and show the residual, so that the space
-    grows no further than needed.
+    They keep the growing small matrix triangular and reveal the residual, so the iteration stops
+    early.
     """
     dtype = vectors.common(unit)[0]
 
@@ -154,7 +154,7 @@ def _by_rotations(A: Linear, M: Linear, unit: Any, size: Any, least: Any, count:
 
 
 class _Method(NamedTuple):
-    """The method with a way of finding the best vector of a space, of so many dimensions."""
+    """GMRES with a way to find the best vector of a Krylov space of `restart` dimensions."""
 
     change: Callable[..., Any]
     dimensions: int
@@ -193,12 +193,12 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, r
       [b]
       [x0]
       [tol]
-      restart: dimensions of the space in which a solution is sought before the next one is made.
-      maxiter: how many spaces to make at most; by default ten for each element of `b`.
+      restart: the dimension of the Krylov space, after which the method restarts.
+      maxiter: the limit of restarts, by default ten per element of `b`.
       [M]
-      solve_method: "batched" makes the whole space and solves one least squares problem in it.
-        "incremental" updates the residual with each vector, and stops when it is small enough;
-        it is more exact.
+      solve_method: "batched" builds the whole space and solves one least-squares problem in it.
+        "incremental" updates the residual with each vector and stops when it is small enough;
+        it is more accurate.
 
     Returns:
       `(x, info)`: a tree like `b`, and 0, or -1 if the solution has NaNs.

@@ -1,4 +1,4 @@
-"""The arguments of the solvers: checked, and as one program."""
+"""Checks the solvers' arguments and runs a solver as one program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map, tree_structure
 from mjax._engine.ir.types import typeof
-from mjax._numpy.core import as_array, check_array, promote_dtypes_inexact, shape_of
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import check_array, promote_dtypes_inexact, shape_of
 from mjax._numpy.creation import zeros_like
 from mjax._numpy.fused import fused
 from mjax._numpy.staged import Staged, staged
@@ -21,12 +22,12 @@ from mjax._scipy.krylov import vectors
 #: Fragments of docstrings; see `documented`.
 FRAGMENTS = {
     "A": """\
-A: a square matrix, or a function that gives its product with a vector: from a tree like `b`
-  to one like `b`. Values that it closes over have derivatives.""",
-    "b": "b: the right-hand side: an array or a pytree of arrays, together one vector.",
-    "x0": "x0: where to begin, a tree like `b`; by default zeros.",
+A: a square matrix, or a function that multiplies it by a vector: from a tree like `b`
+  to a tree like `b`. Values that it closes over are differentiable.""",
+    "b": "b: the right-hand side: an array, or a pytree of arrays that form one vector.",
+    "x0": "x0: the starting point, a tree like `b`; by default zeros.",
     "tol": """\
-tol, atol: the solution is found when the norm of the residual is at most
+tol, atol: the method converges when the norm of the residual is at most
   `max(tol * norm(b), atol)`.""",
     "M": "M: the preconditioner, an approximate inverse of `A`: a matrix, or a function as `A`.",
     "raises": """\
@@ -34,26 +35,25 @@ Raises:
   TypeError: `A` or `M` is neither a matrix nor a function.
   ValueError: a matrix is not square, or `x0` is not a tree like `b`.""",
     "derivatives": """\
-Derivatives are solutions of linear equations themselves, found by the same method: they are
-as exact as these.""",
+Derivatives solve linear equations by the same method, and so are equally accurate.""",
 }
 
-#: The static part of a matrix: the operand is the matrix itself.
+#: Static part of a matrix, whose operand is the matrix itself.
 _MATRIX = "matrix"
 
 
 def solved(name: str, method: Any, A: Any, b: Any, x0: Any, M: Any, symmetric: bool,
            **numbers: Any) -> Any:
-    """The solution.
+    """Checks the arguments and solves the system.
 
     Args:
-      name: of the function, for messages.
-      method: `(matvec, b, x0, precondition, **numbers)` gives the solution.
-      A, b, x0, M: as the function's.
-      symmetric: whether `A` is known to be its own transpose if it is real.
-      numbers: what else `method` takes, with values that may be traced.
+      name: the function's name, for messages.
+      method: `method(matvec, b, x0, precondition, **numbers)` returns the solution.
+      A, b, x0, M: the function's arguments.
+      symmetric: whether `A`, if real, is known to be symmetric.
+      numbers: further arguments of `method`, which may be traced.
     """
-    b = tree_map(lambda x: as_array(check_array(name, x, "b")), b)
+    b = tree_map(lambda x: array_of(check_array(name, x, "b")), b)
     x0 = _start(name, b, x0)
     pairs = tree_map(promote_dtypes_inexact, b, x0)
     b, x0 = [tree_map(lambda _, pair, i=i: pair[i], b, pairs) for i in (0, 1)]
@@ -85,10 +85,11 @@ def _solved(b: Sequence[Any], x0: Sequence[Any], of_matrix: Any, of_precondition
 def _start(name: str, b: Any, x0: Any) -> Any:
     if x0 is None:
         return tree_map(zeros_like, b)
-    x0 = tree_map(lambda x: as_array(check_array(name, x, "x0")), x0)
+    x0 = tree_map(lambda x: array_of(check_array(name, x, "x0")), x0)
     if tree_structure(x0) != tree_structure(b):
         raise LazyValueError(lambda: (
-            f"{name}: x0 must be nested as b, {tree_structure(b)}, but is {tree_structure(x0)}."))
+            f"{name}: x0 must have the tree structure of b, {tree_structure(b)}, but has "
+            f"{tree_structure(x0)}."))
     shapes = [list(map(shape_of, tree_leaves(tree))) for tree in (x0, b)]
     if shapes[0] != shapes[1]:
         raise LazyValueError(lambda: (
@@ -98,7 +99,7 @@ def _start(name: str, b: Any, x0: Any) -> Any:
 
 
 def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
-    """A linear function as a static argument and operands; None is that which changes nothing."""
+    """Splits a linear function into a static argument and operands; None is the identity."""
     if f is None:
         return None, []
     if callable(f):
@@ -111,8 +112,8 @@ def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
         raise LazyValueError(lambda: (
             f"{name}: {argument} must be a square matrix, but has shape {tuple(shape)}."))
     try:
-        matrix = as_array(check_array(name, f, argument))
-    except TypeError:  # an object of the user's with products of its own
+        matrix = array_of(check_array(name, f, argument))
+    except TypeError:  # a user's object with its own `@`
         return _staged(name, argument, functools.partial(operator.matmul, f), b)
     leaves = tree_leaves(b)
     if len(leaves) > 1 or shape_of(leaves[0])[-2:][:1] != tuple(shape[:1]):
@@ -124,15 +125,15 @@ def _linear(name: str, argument: str, f: Any, b: Any) -> tuple[Any, list[Any]]:
 
 def _staged(name: str, argument: str, f: Callable[[Any], Any], b: Any
             ) -> tuple[Staged, list[Any]]:
-    """A linear function of the user's."""
+    """A user's linear function."""
     static, operands = staged(name, f, b)
     wanted, found = tree_map(typeof, b), static.result_types
     if tree_structure(found) != tree_structure(wanted) or any(
             x.shape != y.shape for x, y in zip(
                 tree_leaves(found), tree_leaves(wanted), strict=True)):
         raise LazyValueError(lambda: (
-            f"{name}: {argument} must give a tree of the shapes of b, {_told(wanted)}, but "
-            f"{static.name} gives {_told(found)}."))
+            f"{name}: {argument} must return a tree of the shapes of b, {_told(wanted)}, but "
+            f"{static.name} returns {_told(found)}."))
     return static, operands
 
 
@@ -149,7 +150,7 @@ def _function(static: Staged | str | None, operands: Sequence[Any]) -> Callable[
 
 
 def identity(x: Any) -> Any:
-    """The linear function that changes nothing."""
+    """The identity."""
     return x
 
 

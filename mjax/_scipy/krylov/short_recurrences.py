@@ -1,4 +1,4 @@
-"""Methods that remember a few vectors: `cg` and `bicgstab`."""
+"""Krylov methods with short recurrences: `cg` and `bicgstab`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mjax._scipy.krylov.problems import FRAGMENTS, identity, size_of_tree, solve
 from mjax._scipy.krylov.vectors import add, inner, real_inner, sub, times
 
 _SHARED = {**FRAGMENTS, "maxiter": """\
-maxiter: how many steps to make at most; by default ten for each element of `b`.""",
-           "returns": "Returns:\n  `(x, None)`: a tree like `b`, and what SciPy says of its "
-                      "iteration."}
+maxiter: the limit of steps, by default ten per element of `b`.""",
+           "returns": "Returns:\n  `(x, None)`: a tree like `b`, and None in place of SciPy's "
+            "`info`."}
 
 
 def _allowed(b: Any, tol: Any, atol: Any) -> Any:
-    """The square of the norm that a residual may have."""
+    """The square of the tolerated norm of the residual."""
     size = real_inner(b, b)
     return maximum(square(tol) * size, square(atol))
 
@@ -112,7 +112,7 @@ def _bicgstab(A: Callable[[Any], Any], b: Any, x0: Any, M: Callable[[Any], Any],
         x = add(x, times(alpha, step))
         x = tree_map(lambda a, b: where(done, a, b), x, add(x, times(omega, second)))
         r = tree_map(lambda a, b: where(done, a, b), half, sub(half, times(omega, t)))
-        # Numbers below zero: it cannot go on.
+        # Negative counts mark a breakdown.
         count = where((omega == 0) | (alpha == 0), -11, count + 1)
         return x, r, shadow, alpha, omega, new_rho, p, q, where(new_rho == 0, -10, count)
 

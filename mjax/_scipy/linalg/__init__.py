@@ -1,1 +1,1 @@
-"""Linear algebra, as `scipy.linalg` has it."""
+"""Linear algebra, following `scipy.linalg`."""

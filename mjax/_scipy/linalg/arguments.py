@@ -1,4 +1,4 @@
-"""Arguments of `scipy.linalg`: matrices, right-hand sides, and what their docstrings share."""
+"""Arguments of `scipy.linalg`: matrices, right-hand sides, and shared docstring fragments."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.matrices import check_square, column
-from mjax._engine.primitives.shapes import squeeze
-from mjax._numpy.core import as_array, promote_dtypes_inexact, shape_of
+from mjax._engine.primitives.shapes import array_of, squeeze
+from mjax._numpy.core import promote_dtypes_inexact, shape_of
 from mjax._numpy.creation import asarray
 from mjax._numpy.vectorizing import vectorize
 
-#: Puts what the functions share into their docstrings.
+#: Inserts the shared fragments into docstrings.
 documents = documented(
     square="a: square matrices of shape `(..., n, n)`.",
     matrices="a: matrices of shape `(..., m, n)`; `k = min(m, n)`.",
@@ -28,13 +28,13 @@ documents = documented(
                 "  axes broadcast.",
     solutions="Returns:\n  The solutions, of the shape of `b` with the leading axes of both.",
     not_square="ValueError: the matrices are not square, or have fewer than two axes.",
-    not_fit="ValueError: the matrices are not square, or `b` does not fit.",
+    not_fit="ValueError: the matrices are not square, or `b` does not match them.",
 )
 
 
 def inexact(*args: Any) -> list[Any]:
     """Arguments, nested lists too, as arrays of one inexact dtype."""
-    return [as_array(x) for x in promote_dtypes_inexact(*map(asarray, args))]
+    return [array_of(x) for x in promote_dtypes_inexact(*map(asarray, args))]
 
 
 def matrix(name: str, a: Any, square: bool = False) -> Any:
@@ -49,7 +49,7 @@ def matrix(name: str, a: Any, square: bool = False) -> Any:
 
 
 def check_matrix(name: str, a: Any, square: bool = False) -> None:
-    """Looks at the shape of matrices.
+    """Checks the shape of matrices.
 
     Raises:
       ValueError: there are fewer than two axes, or the last two are not equal and `square`.
@@ -63,17 +63,17 @@ def check_matrix(name: str, a: Any, square: bool = False) -> None:
 
 
 def solved(name: str, f: Callable[..., Any], factors: tuple[Any, ...], b: Any) -> Any:
-    """Solutions of systems, of which each has its own factors.
+    """Solves stacked systems by their factors.
 
     Args:
-      name: the function that was called, for messages.
+      name: the function's name, for messages.
       f: `(*factors, right-hand sides)`, all stacked alike: `(..., n, n)`, vectors `(..., n)` for
         the other factors, and `(..., n, k)`.
       factors: matrices, and vectors if there are more.
       b: a vector, or right-hand sides; or a vector for each matrix, which is deprecated.
 
     Raises:
-      ValueError: the matrices are not square, or the right-hand sides do not fit.
+      ValueError: the matrices are not square, or the right-hand sides do not match them.
     """
     a = factors[0]
     check_matrix(name, a, square=True)

@@ -17,18 +17,18 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.reductions import reduce_max, reduce_or
-from mjax._engine.primitives.shapes import reduce_sum
+from mjax._engine.primitives.shapes import array_of, reduce_sum
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._engine.transforms.forward import jvp
 from mjax._numpy.arithmetic import add, multiply
-from mjax._numpy.core import as_array, check_array, concrete_int, promote_dtypes_inexact, shape_of
+from mjax._numpy.core import check_array, concrete_int, promote_dtypes_inexact, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.selecting import where
 from mjax._numpy.systems import solve_square
 from mjax._scipy.linalg.arguments import inexact
 
-#: Padé approximants: for norms up to the bound, of this degree. The last one is for all others,
-#: which are scaled.
+#: Padé approximants: bounds of the norm and degrees. The last one serves all larger norms, after
+#: scaling.
 _APPROXIMANTS = {
     np.dtype("f4"): ((4.258730016922831e-1, 3), (1.880152677804762, 5), (3.925724783138660, 7)),
     np.dtype("f8"): ((1.495585217958292e-2, 3), (2.539398330063230e-1, 5),
@@ -57,7 +57,7 @@ def _odd_and_even(a: Any, degree: int) -> tuple[Any, Any]:
     odd, even = b[1::2], b[0::2]
     if degree < 13:
         return dot(a, _sum(zip(powers, odd, strict=True))), _sum(zip(powers, even, strict=True))
-    # Three products less than with all powers.
+    # Saves three products over computing all powers.
     high = powers[1:]
     u = add(dot(powers[3], _sum(zip(high, odd[4:], strict=True))),
             _sum(zip(powers, odd[:4], strict=True)))
@@ -72,15 +72,15 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
 
     Args:
       A: matrices of shape `(..., n, n)`; integers are converted to floats.
-      upper_triangular: whether they are upper triangular, which is quicker.
-      max_squarings: how often the approximation for a fraction of a matrix is squared at most.
+      upper_triangular: whether they are upper triangular, which is faster.
+      max_squarings: the greatest number of times that the approximation is squared.
 
     Returns:
       Matrices of the same shape; NaN for those whose norm needs more squarings.
 
     Raises:
       ValueError: the matrices are not square.
-      TypeError: `A` is a list, or its floats have less than 32 bits.
+      TypeError: `A` is a list, or its floats have fewer than 32 bits.
 
     Source: `scipy.linalg.expm`; N. Higham, "The scaling and squaring method for the matrix
     exponential revisited", 2005.
@@ -90,7 +90,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
       >>> bool(jnp.allclose(out, -jnp.eye(2), atol=1e-5))
       True
     """
-    (a,) = map(as_array, promote_dtypes_inexact(check_array("expm", A)))
+    (a,) = map(array_of, promote_dtypes_inexact(check_array("expm", A)))
     most = concrete_int(max_squarings, "expm: max_squarings")
     _check_square("expm", a)
     dtype, real = typeof(a).dtype, real_of(typeof(a).dtype)
@@ -107,7 +107,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     squarings = clamp(np.zeros((), real), lax.ceil(doublings), np.asarray(most + 1, real))
     expand = lambda x: column(column(x))
     a = a / convert(expand(lax.exp2(squarings)), dtype)
-    # One degree for the whole stack: that of the largest norm is good for the others.
+    # One degree for the whole stack: the degree for the largest norm suits all.
     largest = reduce_max(norms, stack)
     bounds = np.asarray([bound for bound, _ in approximants[:-1]], real)
     degree = reduce_sum(convert(largest >= bounds, np.dtype(np.int32)), (0,))
@@ -143,7 +143,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
       A: matrices of shape `(..., n, n)`.
       E: directions, of the same shape.
       method: has no effect.
-      compute_expm: whether to give the exponential, too.
+      compute_expm: whether to return the exponential, too.
 
     Returns:
       A pair of the exponential and the derivative, or the derivative alone.

@@ -1,4 +1,4 @@
-"""Factorizations into triangles: Cholesky, LU and QR."""
+"""Cholesky, LU and QR factorizations."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
 
     Args:
       [hermitian]
-      lower: whether to give the lower factor, with `a = l @ l.conj().T`, or the upper one, with
-        `a = u.conj().T @ u`. That triangle alone is looked at.
+      lower: whether to return the lower factor, `a = l @ l.conj().T`, or the upper one,
+        `a = u.conj().T @ u`. Only that triangle of `a` is read.
       [ignored]
 
     Returns:
-      Triangular matrices of the shape of `a`; NaN for those that are not positive definite, for
-      which SciPy raises.
+      Triangular matrices of the shape of `a`; NaN, where SciPy raises, for matrices that are not
+      positive definite.
 
     Raises:
       [not_square]
@@ -67,11 +67,11 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
 
     Args:
       [hermitian]
-      lower: whether to give the lower factor, or the upper one. That triangle alone is looked at.
+      lower: whether to return the lower or the upper factor. Only that triangle is read.
       [ignored]
 
     Returns:
-      A pair of the factor and `lower`. The other triangle is 0; SciPy's has anything there.
+      A pair of the factor and `lower`. The other triangle is 0; SciPy leaves it arbitrary.
 
     Raises:
       [not_square]
@@ -92,16 +92,16 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
 @fused(static_argnames=("overwrite_a", "check_finite"))
 @documents
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
-    """LU factors of matrices with rows exchanged, for `lu_solve`.
+    """LU factors of matrices with row pivoting, for `lu_solve`.
 
     Args:
       [matrices]
       [ignored]
 
     Returns:
-      A pair of the factors and the pivots. The factors share matrices of the shape of `a`: the
-      lower one is below the diagonal, without its ones. The pivots, int32 of shape `(..., k)`, are
-      the rows with which each row was exchanged.
+      A pair of the factors and the pivots. One matrix of the shape of `a` holds both factors; the
+      unit diagonal of the lower one is not stored. The pivots, int32 of shape `(..., k)`, say with
+      which row each row was exchanged.
 
     Raises:
       ValueError: fewer than two axes.
@@ -124,7 +124,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 
     Args:
       [matrices]
-      permute_l: whether to give `p @ l` in place of both.
+      permute_l: whether to return `p @ l` instead of both.
       [ignored]
 
     Returns:
@@ -163,14 +163,14 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 @documents
 def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
        pivoting: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
-    """QR decomposition: `a = q @ r` with orthonormal columns Q and an upper triangle R.
+    """QR decomposition: `a = q @ r` with orthonormal columns Q and an upper triangular R.
 
     Args:
       [matrices]
       lwork: has no effect.
-      mode: `"full"`: Q is square; `"economic"`: it has k columns; `"r"`: gives R alone.
-      pivoting: whether to exchange columns, `a[..., p] = q @ r`, so that the absolute values on
-        the diagonal of R fall.
+      mode: `"full"`: Q is square; `"economic"`: Q has k columns; `"r"`: only R is returned.
+      pivoting: whether to exchange columns, `a[..., p] = q @ r`, so that the diagonal of R
+        decreases in absolute value.
       [ignored]
 
     Returns:
@@ -198,12 +198,12 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
 def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False,
                 conjugate: bool = False, overwrite_a: bool = False, overwrite_c: bool = False
                 ) -> tuple[Any, ...]:
-    """Multiplies matrices by Q of a QR decomposition, which is not formed.
+    """Multiplies matrices by Q of a QR decomposition, without forming Q.
 
     Args:
       [matrices]
       c: matrices of shape `(..., p, m)`, or `(..., k, p)` for the mode `"left"`; or a vector.
-      mode: `"right"`: gives the first k columns of `c @ q`; `"left"`: `q @ c`.
+      mode: `"right"`: the result is the first k columns of `c @ q`; `"left"`: `q @ c`.
       pivoting: whether to exchange columns; see `qr`.
       conjugate: whether Q is conjugated.
       overwrite_a, overwrite_c: have no effect.
@@ -213,7 +213,7 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False,
       `(..., m, p)`, or a vector; R of shape `(..., k, n)`; P int32 of shape `(..., n)`.
 
     Raises:
-      ValueError: an unknown mode, or shapes that do not fit.
+      ValueError: `mode` is unknown, or the shapes do not match.
 
     Source: `scipy.linalg.qr_multiply`.
 

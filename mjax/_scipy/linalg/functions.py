@@ -1,4 +1,4 @@
-"""Functions of matrices by their Schur form, and Sylvester's equation."""
+"""Matrix functions by Schur decomposition, and Sylvester's equation."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _entry(x: Any, j: Any) -> Any:
 def _above(t: Any, shift: Any, right: Any, j: Any) -> Any:
     """Solves `(t + shift) x = right` for the first j elements; the others are 0.
 
-    A pivot of 0 is replaced by 1: its unknown is then 0 if the right-hand side is.
+    A zero pivot is replaced by 1, so its unknown is 0 if the right-hand side is.
     """
     n = shape_of(t)[-1]
     inside = np.arange(n) < j
@@ -87,12 +87,12 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
       blocksize: must be 1.
 
     Returns:
-      Complex matrices of the same shape; SciPy's are real where that is exact. Matrices without a
-      root, which are singular, give what is not finite.
+      Complex matrices of the same shape; SciPy returns real ones if exact. Singular matrices
+      without a root give infinities or NaNs.
 
     Raises:
       ValueError: the matrices are not square.
-      NotImplementedError: a larger `blocksize`.
+      NotImplementedError: `blocksize` is larger.
 
     Source: `scipy.linalg.sqrtm`; A. Björck and S. Hammarling, "A Schur method for the square root
     of a matrix", 1983.
@@ -126,7 +126,7 @@ def _root(a: Any) -> Any:
         right = _column(t, j)
         own = _entry(roots, j)
         x = _above(u, own, right, j)
-        # Zero pivots with something left over: the root does not exist.
+        # A zero pivot with a nonzero remainder: the root does not exist.
         none = (column(diagonal(u)) + own == 0) & (x != 0)
         return _with_column(u, where(none, complex(np.nan, np.nan), x) + u, j)
 
@@ -154,14 +154,14 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
       B: square matrices of shape `(..., n, n)`.
       C: matrices of shape `(..., m, n)`; leading axes broadcast.
       method: `"schur"`, or `"eigen"` for matrices that can be diagonalized.
-      tol: the least absolute value of the sum of an eigenvalue of A and one of B. Below it the
-        solution counts as not unique, and is NaN.
+      tol: the solution is NaN, as not unique, if an eigenvalue of A and one of B have a sum of
+        smaller absolute value.
 
     Returns:
       The solutions, of shape `(..., m, n)`.
 
     Raises:
-      ValueError: the shapes do not fit, or an unknown method.
+      ValueError: the shapes do not match, or `method` is unknown.
 
     Source: `scipy.linalg.solve_sylvester`; R. Bartels and G. Stewart, "Solution of the matrix
     equation AX + XB = C", 1972.
@@ -199,7 +199,7 @@ def _sylvester(a: Any, b: Any, c: Any, method: str, tol: Any = None) -> Any:
 
 
 def _unless_singular(x: Any, first: Any, second: Any, tol: Any, like: Any) -> Any:
-    """The solutions in the dtype of the equation; NaN where sums of eigenvalues are near 0."""
+    """The solutions in the equation's dtype; NaN where sums of eigenvalues are near 0."""
     x = x if dtypes.is_complex(typeof(like).dtype) else real(x)
     if tol is None:
         return x
@@ -234,20 +234,20 @@ def _by_eigenvectors(a: Any, b: Any, c: Any, tol: Any) -> Any:
 
 @boundary
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
-    """A function of a matrix, from the function of numbers.
+    """Applies a scalar function to a matrix.
 
     Args:
       A: a square matrix.
-      func: takes the vector of eigenvalues, complex; gives their values.
-      disp: whether to give the matrix alone.
+      func: the elementwise function, applied to the complex vector of eigenvalues.
+      disp: whether to return only the matrix.
 
     Returns:
-      A complex matrix; if not `disp`, a pair of it and an estimate of its relative error, in the
-      1-norm. Matrices with equal eigenvalues may give bad results.
+      A complex matrix; unless `disp`, a pair of the matrix and an estimate of its relative error
+      in the 1-norm. Results may be inaccurate for equal eigenvalues.
 
     Raises:
       ValueError: `A` is not a square matrix.
-      NotImplementedError: a derivative is asked for.
+      NotImplementedError: the function is differentiated.
 
     Source: `scipy.linalg.funm`; B. Parlett, "A recurrence among the elements of functions of
     triangular matrices", 1976.
@@ -282,7 +282,7 @@ def _parlett(t: Any, z: Any, values: Any) -> tuple[Any, Any]:
         # f and t commute: (t - t[j, j]) f[:, j] = f t[:, j] - f[j, j] t[:, j] above the diagonal.
         right = dot(f, where(np.arange(n)[:, None] < j, _column(t, j), 0)) - (
             _entry(values, j) * _column(t, j))
-        # Equal eigenvalues: the pivot is 1, not the -1 that the recurrence has.
+        # Equal eigenvalues: the pivot is 1, where the recurrence has -1.
         x = _above(t, -_entry(own, j), right, j)
         x = where(own[:, None] == _entry(own, j), -x, x)
         return _with_column(f, x + f, j)

@@ -1,4 +1,4 @@
-"""Matrices with a pattern, made of vectors: Toeplitz, Hankel, companion and others."""
+"""Structured matrices built from vectors: Toeplitz, Hankel, companion and others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from mjax._engine.base.docs import documented
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     broadcast_to,
     cast,
@@ -37,24 +37,24 @@ _documented = documented(
 
 
 def _vector(name: str, x: Any, position: int = 0) -> Any:
-    return atleast_1d(as_array(check_array(name, x, position)))
+    return atleast_1d(array_of(check_array(name, x, position)))
 
 
 def _joined(a: Any, b: Any) -> Any:
-    """Vectors in one, of the common dtype, their leading axes broadcast."""
-    a, b = map(as_array, promote_dtypes(a, b))
+    """Concatenates vectors in their common dtype; leading axes broadcast."""
+    a, b = map(array_of, promote_dtypes(a, b))
     stack = broadcast_shapes(shape_of(a)[:-1], shape_of(b)[:-1])
     return concatenate([broadcast_to(x, (*stack, shape_of(x)[-1])) for x in (a, b)], -1)
 
 
 def _picked(x: Any, places: np.ndarray[Any, Any]) -> Any:
-    """Elements of vectors as matrices; empty where `places` is."""
+    """Gathers elements of vectors into matrices; empty if `places` is empty."""
     return take(x, places, -1, mode="clip") if places.size else broadcast_to(
         np.zeros((), typeof(x).dtype), (*shape_of(x)[:-1], *places.shape))
 
 
 def _grid(rows: int, columns: int) -> tuple[Any, Any]:
-    """The numbers of rows, as a column, and of columns."""
+    """The indices of rows, as a column, and of columns."""
     return np.arange(rows)[:, None], np.arange(columns)
 
 
@@ -67,7 +67,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     """Matrices with constant diagonals.
 
     Args:
-      c: the first column, of shape `(..., m)`; a scalar is a column of one.
+      c: the first column, of shape `(..., m)`; a scalar is a column of one element.
       r: the first row, of shape `(..., n)`, whose first element has no effect; the conjugate of `c`
         by default. Leading axes broadcast.
 
@@ -99,7 +99,7 @@ def _constant_diagonals(c: Any, r: Any) -> Any:
 @fused
 @_documented
 def hankel(c: Any, r: Any = None) -> Any:
-    """Matrices with constant diagonals from right to left.
+    """Matrices with constant antidiagonals.
 
     Args:
       c: the first column, of shape `(..., m)`.
@@ -121,20 +121,20 @@ def hankel(c: Any, r: Any = None) -> Any:
              [2, 3, 0],
              [3, 0, 0]], dtype=int32)
     """
-    c = as_array(check_array("hankel", c))
+    c = array_of(check_array("hankel", c))
     r = np.zeros(shape_of(c), typeof(c).dtype) if r is None else check_array("hankel", r, 1)
     for name, x in (("c", c), ("r", r)):
         if not shape_of(x):
             msg = f"hankel: {name} must have at least one axis, got a scalar."
             raise ValueError(msg)
     i, j = _grid(shape_of(c)[-1], shape_of(r)[-1])
-    return _picked(_joined(c, as_array(r)[..., 1:]), i + j)
+    return _picked(_joined(c, array_of(r)[..., 1:]), i + j)
 
 
 @fused
 @_documented
 def circulant(c: Any) -> Any:
-    """Matrices whose columns are one vector, each one step further down.
+    """Circulant matrices: each column is the previous one, rotated down by one element.
 
     Args:
       c: the first column, of shape `(..., n)`.
@@ -161,11 +161,11 @@ def circulant(c: Any) -> Any:
 @fused(static_argnames=("n", "mode"))
 @_documented
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
-    """The matrix whose product with a vector is its convolution with another one.
+    """The matrix whose product with a vector convolves it with `a`.
 
     Args:
       a: vectors of shape `(..., m)`.
-      n: the number of columns: of the elements of the vectors that it is multiplied with.
+      n: the number of columns, the length of the vectors to be convolved.
       mode: which part of the convolution: `"full"`, `"same"` or `"valid"`; see `jnp.convolve`.
 
     Returns:
@@ -173,7 +173,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
     Raises:
       [not_array]
-      ValueError: `n` is not positive, `a` empty or a scalar, or the mode unknown.
+      ValueError: `n` is not positive, `a` is empty or a scalar, or `mode` is unknown.
 
     Source: `scipy.linalg.convolution_matrix`.
 
@@ -184,7 +184,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
              [0, 2]], dtype=int32)
     """
     n = concrete_int(n, "convolution_matrix: n")
-    a = as_array(check_array("convolution_matrix", a))
+    a = array_of(check_array("convolution_matrix", a))
     shape = shape_of(a)
     if n <= 0:
         msg = f"convolution_matrix: n must be positive, got {n}."
@@ -198,7 +198,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     shorter = min(shape[-1], n) - 1
     before = {"full": 0, "same": shorter // 2, "valid": shorter}[mode]
     after = {"full": 0, "same": shorter - shorter // 2, "valid": shorter}[mode]
-    # The zero at the end stands for all elements outside.
+    # The final zero represents all elements outside.
     padded = pad(a, [(0, 0)] * (len(shape) - 1) + [(0, 1)])
     i, j = _grid(shape[-1] + n - 1 - after - before, n)
     places = i + before - j
@@ -206,24 +206,24 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     return _picked(padded, np.where((places < 0) | (places > shape[-1]), shape[-1], places))
 
 
-# ---- a row or a diagonal of given numbers ----------------------------------------------
+# ---- a given row or diagonal -----------------------------------------------------------
 
 
 @fused
 @_documented
 def leslie(f: Any, s: Any) -> Any:
-    """Leslie matrices, by which populations grow.
+    """Leslie matrices of population growth.
 
     Args:
       f: fecundities, the first row, of shape `(..., n)`, `n >= 2`.
-      s: rates of survival, below the diagonal, of shape `(..., n - 1)`.
+      s: survival rates, below the diagonal, of shape `(..., n - 1)`.
 
     Returns:
       Matrices of shape `(..., n, n)`.
 
     Raises:
       [not_array]
-      ValueError: the shapes do not fit.
+      ValueError: the shapes do not match.
 
     Source: `scipy.linalg.leslie`.
 
@@ -232,7 +232,7 @@ def leslie(f: Any, s: Any) -> Any:
       Array([[1. , 2. ],
              [0.5, 0. ]], dtype=float32)
     """
-    f, s = [atleast_1d(as_array(x)) for x in promote_dtypes(*check_arrays("leslie", f, s))]
+    f, s = [atleast_1d(array_of(x)) for x in promote_dtypes(*check_arrays("leslie", f, s))]
     n = shape_of(f)[-1]
     if n < 2 or shape_of(s)[-1] != n - 1:
         msg = (f"leslie: f and s must have shapes (..., n) and (..., n - 1) with n >= 2, got "
@@ -242,7 +242,7 @@ def leslie(f: Any, s: Any) -> Any:
 
 
 def _with_first_row(first: Any, below: Any, n: int) -> Any:
-    """Matrices with this row, these numbers below the diagonal, and zeros."""
+    """Matrices with this first row and this subdiagonal, otherwise zero."""
     stack = broadcast_shapes(shape_of(first)[:-1], shape_of(below)[:-1])
     first, below = [broadcast_to(x, (*stack, shape_of(x)[-1])) for x in (first, below)]
     i, j = _grid(n - 1, n)
@@ -263,7 +263,7 @@ def companion(a: Any) -> Any:
 
     Raises:
       [not_array]
-      ValueError: there are less than two coefficients.
+      ValueError: there are fewer than two coefficients.
 
     Source: `scipy.linalg.companion`.
 
@@ -279,7 +279,7 @@ def companion(a: Any) -> Any:
 
 def _coefficients(name: str, a: Any, least: int) -> Any:
     (a,) = promote_dtypes_inexact(check_array(name, a))
-    a = atleast_1d(as_array(a))
+    a = atleast_1d(array_of(a))
     if shape_of(a)[-1] < least:
         msg = f"{name}: a must have at least {least} elements, got shape {shape_of(a)}."
         raise ValueError(msg)
@@ -325,7 +325,7 @@ def fiedler_companion(a: Any) -> Any:
 
     Raises:
       [not_array]
-      ValueError: coefficients are missing.
+      ValueError: `a` is empty or a scalar.
 
     Source: `scipy.linalg.fiedler_companion`; M. Fiedler, "A note on companion matrices", 2003.
 
@@ -339,7 +339,7 @@ def fiedler_companion(a: Any) -> Any:
     if not n:
         return a[..., None, :0][..., :0, :]
     # Indices into the vector of 0, 1 and the coefficients.
-    places = np.zeros((n, n + 2), np.int32)  # the last two columns are cut off
+    places = np.zeros((n, n + 2), np.int32)  # the last two columns are dropped
     for i in range(n):
         if i % 2:
             places[i, max(i - 2, 0)] = 1
@@ -357,14 +357,14 @@ def fiedler_companion(a: Any) -> Any:
 @fused
 @_documented
 def block_diag(*arrs: Any) -> Any:
-    """A matrix with others along its diagonal, and zeros.
+    """A block diagonal matrix.
 
     Args:
-      arrs: matrices; vectors are rows, scalars matrices of one element.
+      arrs: the blocks; vectors count as rows, scalars as matrices of one element.
 
     Returns:
-      A matrix of the common dtype, with the rows and the columns of all; of shape `(1, 0)` for
-      none.
+      A matrix of the common dtype, with the rows and the columns of all blocks; of shape `(1, 0)`
+      without blocks.
 
     Raises:
       ValueError: an array has more than two axes.
@@ -377,7 +377,7 @@ def block_diag(*arrs: Any) -> Any:
       Array([[1, 2, 0],
              [0, 0, 3]], dtype=int32)
     """
-    arrays = [as_array(x) for x in promote_dtypes(*check_arrays("block_diag", *(
+    arrays = [array_of(x) for x in promote_dtypes(*check_arrays("block_diag", *(
         arrs or (np.zeros((1, 0), dtypes.dtype_of_python(float)),))))]
     for i, x in enumerate(arrays):
         if typeof(x).ndim > 2:

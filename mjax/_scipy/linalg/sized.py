@@ -1,4 +1,4 @@
-"""Matrices that their size determines: Hilbert's, Pascal's, Fourier's and others."""
+"""Matrices determined by their size: Hilbert, Pascal, DFT and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from mjax._engine.base.docs import documented
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._numpy.core import as_array, concrete_int, dtype_argument
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import concrete_int, dtype_argument
 
 _documented = documented(
     n="n: the number of rows and columns.",
@@ -29,14 +30,14 @@ def _size(name: str, n: Any, least: int = 0) -> int:
 
 
 def _floats(x: Any) -> Any:
-    """As an array of the default float dtype."""
-    return as_array(np.asarray(x, np.float64).astype(dtypes.dtype_of_python(float)))
+    """The matrix as an array of the default float dtype."""
+    return array_of(np.asarray(x, np.float64).astype(dtypes.dtype_of_python(float)))
 
 
 @boundary
 @_documented
 def hilbert(n: int) -> Any:
-    """The Hilbert matrix, of elements `1 / (i + j + 1)`.
+    """The Hilbert matrix, whose elements are `1 / (i + j + 1)`.
 
     Args:
       [n]
@@ -117,7 +118,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
       [kind]
 
     Returns:
-      A float32 matrix; SciPy's holds integers.
+      A float32 matrix; SciPy's is of integers.
 
     Raises:
       [not_integer]
@@ -133,7 +134,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
     """
     lower, kind = _binomials("pascal", n, kind)
     out = lower if kind == "lower" else lower.T if kind == "upper" else lower @ lower.T
-    return as_array(out.astype(np.float32))
+    return array_of(out.astype(np.float32))
 
 
 @boundary
@@ -146,7 +147,7 @@ def invpascal(n: int, kind: str | None = None) -> Any:
       [kind]
 
     Returns:
-      A matrix of the default float dtype; SciPy's holds integers.
+      A matrix of the default float dtype; SciPy's is of integers.
 
     Raises:
       [not_integer]
@@ -169,11 +170,11 @@ def invpascal(n: int, kind: str | None = None) -> Any:
 @boundary
 @_documented
 def helmert(n: int, full: bool = False) -> Any:
-    """The Helmert matrix, whose rows are orthonormal: contrasts of each value with those before.
+    """The Helmert matrix, whose orthonormal rows contrast each value with the preceding ones.
 
     Args:
       [n]
-      full: whether the first row, of equal elements, is there.
+      full: whether to include the first row, of equal elements.
 
     Returns:
       A matrix of the default float dtype and shape `(n - 1, n)`, or `(n, n)`.
@@ -199,7 +200,7 @@ def helmert(n: int, full: bool = False) -> Any:
 @boundary
 @_documented
 def hadamard(n: int, dtype: Any = int) -> Any:
-    """The Hadamard matrix of Sylvester, of elements 1 and -1 and orthogonal rows.
+    """Sylvester's Hadamard matrix: orthogonal rows of elements 1 and -1.
 
     Args:
       n: the number of rows and columns, a power of 2.
@@ -223,7 +224,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     out = np.ones((1, 1), np.int64)
     while len(out) < n:
         out = np.block([[out, out], [out, -out]])
-    return as_array(out.astype(dtype_argument(dtype, "hadamard")))
+    return array_of(out.astype(dtype_argument(dtype, "hadamard")))
 
 
 @boundary
@@ -234,11 +235,11 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     Args:
       [n]
       scale: None; or `"sqrtn"` or `"n"`: divided by `sqrt(n)` or `n`.
-      dtype: a complex dtype; the default one by default.
+      dtype: a complex dtype; None: the default complex dtype.
 
     Raises:
       [not_integer]
-      ValueError: an unknown scale, or a dtype that is not complex.
+      ValueError: `scale` is unknown, or `dtype` is not complex.
 
     Source: `scipy.linalg.dft`.
 
@@ -256,10 +257,10 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
         msg = f"dft: dtype must be complex, got {asked}."
         raise ValueError(msg)
     i = np.arange(n)
-    # Without whole turns the angles are small, and their exponentials accurate.
+    # Removing whole turns keeps the angles small and their exponentials accurate.
     out = np.exp(-2j * np.pi * ((i[:, None] * i) % max(n, 1)) / max(n, 1))
     out = out / {None: 1, "sqrtn": math.sqrt(n), "n": n}[scale] if n else out
-    return as_array(out.astype(asked))
+    return array_of(out.astype(asked))
 
 
 __all__ = ["dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"]

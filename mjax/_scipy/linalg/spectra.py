@@ -41,12 +41,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a
     Args:
       [matrices]
       full_matrices: whether U and V are square; otherwise they have k columns.
-      compute_uv: whether to give U and V.
+      compute_uv: whether to return U and V.
       [ignored]
       lapack_driver: has no effect.
 
     Returns:
-      `(u, s, vh)`, or `s` if not `compute_uv`: the singular values, real and falling, of shape
+      `(u, s, vh)`, or `s` unless `compute_uv`: the singular values, real and descending, of shape
       `(..., k)`.
 
     Raises:
@@ -71,20 +71,20 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False,
 
     Args:
       [hermitian]
-      b: must be None: problems of two matrices are not solved here.
-      lower: has no effect: the mean of `a` and its adjoint is decomposed.
-      eigvals_only: whether to give the eigenvalues alone.
+      b: must be None: generalized problems are not supported.
+      lower: has no effect: the mean of `a` and its adjoint is factored.
+      eigvals_only: whether to return only the eigenvalues.
       overwrite_a, overwrite_b, turbo, check_finite: have no effect.
       eigvals: must be None.
       type: must be 1.
 
     Returns:
-      A pair: the eigenvalues, real and rising, of shape `(..., n)`, and the eigenvectors, of shape
-      `(..., n, n)`, as columns.
+      A pair: the eigenvalues, real and ascending, of shape `(..., n)`, and the eigenvectors as
+      columns, of shape `(..., n, n)`.
 
     Raises:
       [not_square]
-      NotImplementedError: `b`, `eigvals` or another `type`.
+      NotImplementedError: `b` or `eigvals` is given, or `type` is not 1.
 
     Source: `scipy.linalg.eigh`.
 
@@ -93,11 +93,11 @@ def eigh(a: Any, b: Any = None, lower: bool = True, eigvals_only: bool = False,
       Array([1., 2.], dtype=float32)
     """
     if b is not None or type != 1:
-        msg = ("eigh: problems of two matrices (b, type) are not supported. For a positive "
+        msg = ("eigh: generalized problems (b, type) are not supported. For a positive "
                "definite b take its Cholesky factor l, and solve_triangular from both sides of a.")
         raise NotImplementedError(msg)
     if eigvals is not None:
-        msg = "eigh: eigvals is not supported; take the rows of the result that you want."
+        msg = "eigh: eigvals is not supported; select from the results."
         raise NotImplementedError(msg)
     vectors, values = _eigh.eigh(matrix("eigh", a, square=True), lower=lower)
     return values if eigvals_only else (values, vectors)
@@ -113,15 +113,15 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
     Args:
       [square]
-      output: `"real"`, or `"complex"` for complex T and Z of real matrices, too.
+      output: `"real"`, or `"complex"` for complex T and Z even of real matrices.
 
     Returns:
-      A pair `(t, z)`. T is upper triangular if complex; for real matrices it has blocks of two
-      rows for pairs of complex eigenvalues.
+      A pair `(t, z)`. A complex T is upper triangular; a real T has a block of two rows for each
+      pair of complex eigenvalues.
 
     Raises:
       [not_square]
-      ValueError: an unknown `output`.
+      ValueError: `output` is unknown.
       NotImplementedError: a derivative is asked for.
 
     Source: `scipy.linalg.schur`.
@@ -146,7 +146,7 @@ def _schur(a: Any) -> tuple[Any, Any]:
 
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
-    """The Schur decomposition with an upper triangle."""
+    """The Schur decomposition with an upper triangular factor."""
     return _schur(convert(a, dtypes.complex_dtype(typeof(a).dtype)))
 
 
@@ -156,11 +156,11 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
 
     Args:
       T: real Schur forms, of shape `(..., n, n)`.
-      Z: the orthogonal matrices beside them, of that shape.
+      Z: the orthogonal factors, of that shape.
       check_finite: has no effect.
 
     Returns:
-      A pair of complex arrays: upper triangles and unitary matrices.
+      A pair of complex arrays: upper triangular and unitary matrices.
 
     Raises:
       ValueError: the matrices are not square, or of different sizes.
@@ -187,12 +187,12 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
 
 
 def _without_block(m: Any, t: Any, z: Any) -> tuple[Any, Any]:
-    """Makes the element left of the diagonal in row m zero, by a rotation of two rows."""
+    """Zeroes the element left of the diagonal in row m, by a rotation of two rows."""
     ndim, n = typeof(t).ndim, shape_of(t)[-1]
     rows, columns = ndim - 2, ndim - 1
     block = dynamic_slice(t, (0,) * rows + (m - 1, m - 1), (*shape_of(t)[:-2], 2, 2))
     a, b, c, d = [block[..., i, j] for i in (0, 1) for j in (0, 1)]
-    # An eigenvalue of the block, less the lower diagonal element.
+    # An eigenvalue of the block, minus the lower diagonal element.
     half = (a - d) / 2
     root = half + lax.sqrt(half * half + b * c)
     size = lax.sqrt(lax.square(lax.abs(root)) + lax.square(lax.abs(c)))
@@ -226,7 +226,7 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False,
 
     Args:
       [square]
-      calc_q: whether to give Q, too.
+      calc_q: whether to return Q, too.
       [ignored]
 
     Returns:
@@ -272,15 +272,15 @@ def polar(a: Any, side: str = "right", *, method: str = "qdwh", eps: float | Non
       [matrices]
       side: `"right"`, or `"left"` for `a = p @ u`.
       method: `"qdwh"`, an iteration for matrices of full rank, or `"svd"`, by singular values.
-      eps: the relative error that the iteration aims at; the machine epsilon by default.
-      max_iterations: after how many steps it stops; 10 by default.
+      eps: the target relative error of the iteration; the machine epsilon by default.
+      max_iterations: the limit of steps; 10 by default.
 
     Returns:
       `(u, p)`. U has the shape of `a`; if it has fewer rows than columns, its rows are orthonormal.
       P has shape `(..., n, n)`, or `(..., m, m)` on the left.
 
     Raises:
-      ValueError: fewer than two axes, an unknown side or method.
+      ValueError: `a` has fewer than two axes, or `side` or `method` is unknown.
 
     Source: `scipy.linalg.polar`; see `lax.linalg.qdwh`.
 

@@ -13,11 +13,11 @@ from mjax._engine.linalg.lu import lu_pivots_to_permutation
 from mjax._engine.linalg.lu import lu_solve as _lu_solve
 from mjax._engine.linalg.matrices import adjoint, column, dot
 from mjax._engine.linalg.triangular import triangular_solve
-from mjax._engine.primitives.shapes import squeeze
+from mjax._engine.primitives.shapes import array_of, squeeze
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy import determinants
 from mjax._numpy import systems as _numpy
-from mjax._numpy.core import as_array, broadcast_shapes, broadcast_to, check_array, shape_of
+from mjax._numpy.core import broadcast_shapes, broadcast_to, check_array, shape_of
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
 from mjax._scipy.linalg.arguments import check_matrix, documents, inexact, solved
@@ -34,12 +34,12 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False,
     """Solves systems of equations with triangular matrices, `a @ x = b`.
 
     Args:
-      a: matrices of shape `(..., n, n)`, of which one triangle is looked at.
+      a: matrices of shape `(..., n, n)`; only one triangle is read.
       [right_sides]
       trans: 0 or `"N"`: solves `a @ x = b`; 1 or `"T"`: `a.T @ x = b`; 2 or `"C"`:
         `a.conj().T @ x = b`.
-      lower: which triangle.
-      unit_diagonal: whether the diagonal is taken to be 1, whatever is there.
+      lower: whether to read the lower triangle.
+      unit_diagonal: whether to assume ones on the diagonal, without reading it.
       [ignored_b]
       debug: has no effect.
 
@@ -47,7 +47,7 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False,
 
     Raises:
       [not_fit]
-      ValueError: an unknown `trans`.
+      ValueError: `trans` is unknown.
 
     Source: `scipy.linalg.solve_triangular`.
 
@@ -68,7 +68,7 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False,
 
 def _by_cholesky(factor: Any, b: Any, lower: bool) -> Any:
     for first in (True, False):
-        # The first system has the lower factor, the second the upper one.
+        # First the system of the lower factor, then that of the upper one.
         turned = lower != first
         b = triangular_solve(factor, b, left_side=True, lower=lower, transpose_a=turned,
                              conjugate_a=turned)
@@ -82,7 +82,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False,
     """Solves systems of equations by Cholesky factors.
 
     Args:
-      c_and_lower: what `cho_factor` gives.
+      c_and_lower: the result of `cho_factor`.
       [right_sides]
       [ignored_b]
 
@@ -115,7 +115,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
     """Solves systems of equations by LU factors.
 
     Args:
-      lu_and_piv: what `lu_factor` gives.
+      lu_and_piv: the result of `lu_factor`.
       [right_sides]
       trans: 0: solves `a @ x = b`; 1: `a.T @ x = b`; 2: `a.conj().T @ x = b`.
       [ignored_b]
@@ -124,7 +124,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
 
     Raises:
       [not_fit]
-      ValueError: an unknown `trans`.
+      ValueError: `trans` is unknown.
 
     Source: `scipy.linalg.lu_solve`.
 
@@ -156,16 +156,16 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
     Args:
       [square]
       [right_sides]
-      lower: which triangle of a positive definite matrix is looked at.
+      lower: which triangle of a positive definite matrix is read.
       overwrite_a, overwrite_b, debug, check_finite: have no effect.
-      assume_a: what the matrices are: `"pos"`, positive definite, is solved by Cholesky factors;
+      assume_a: the kind of matrix: `"pos"`, positive definite, is solved by Cholesky factors;
         `"gen"`, `"sym"` and `"her"` by LU factors.
 
     [solutions]
 
     Raises:
       [not_fit]
-      ValueError: an unknown `assume_a`.
+      ValueError: `assume_a` is unknown.
 
     Source: `scipy.linalg.solve`.
 
@@ -210,7 +210,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
       [ignored]
 
     Returns:
-      Matrices of the same shape; what comes out for singular ones is not finite.
+      Matrices of the same shape, with infinities or NaNs if singular.
 
     Raises:
       [not_square]
@@ -222,7 +222,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
       Array([[0.5 , 0.  ],
              [0.  , 0.25]], dtype=float32)
     """
-    return _numpy.inv(as_array(check_array("inv", a)))
+    return _numpy.inv(array_of(check_array("inv", a)))
 
 
 @boundary

@@ -38,23 +38,23 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
     """Eigenvalues and eigenvectors of a symmetric or Hermitian tridiagonal matrix.
 
     Args:
-      d: the diagonal, of shape `(n,)`, of which the real part counts.
+      d: the diagonal, of shape `(n,)`; only its real part is used.
       e: the diagonal above it, of shape `(n - 1,)` and the same dtype.
-      eigvals_only: whether to give the eigenvalues alone.
-      select: `"a"`: all; `"i"`: those with numbers in `select_range`.
-      select_range: the first and the last number, from 0 up.
-      tol: absolute error of the eigenvalues that is good enough; by default the machine epsilon
-        times the norm of the matrix.
-      key: PRNG key of the vectors that the search for eigenvectors begins with.
+      eigvals_only: whether to return only the eigenvalues.
+      select: `"a"`: all eigenvalues; `"i"`: those with indices in `select_range`.
+      select_range: the first and the last index, from 0 up, in ascending order.
+      tol: the tolerated absolute error of the eigenvalues; by default the machine epsilon times
+        the norm of the matrix.
+      key: the PRNG key of the start vectors of the inverse iteration.
 
     Returns:
-      A pair: the eigenvalues, real and rising, of shape `(k,)`, and the eigenvectors as columns, of
-      shape `(n, k)`.
+      A pair: the eigenvalues, real and ascending, of shape `(k,)`, and the eigenvectors as columns,
+      of shape `(n, k)`.
 
     Raises:
       TypeError: the dtypes differ, or are neither float32, float64, complex64 nor complex128.
-      ValueError: the shapes do not fit; an unknown `select`, or no or an empty range.
-      NotImplementedError: `select="v"`.
+      ValueError: the shapes do not match, `select` is unknown, or the range is missing or empty.
+      NotImplementedError: `select` is `"v"`.
 
     Source: `scipy.linalg.eigh_tridiagonal`; W. Barth, R. Martin and J. Wilkinson, "Calculation of
     the eigenvalues of a symmetric tridiagonal matrix by the method of bisection", 1967; inverse
@@ -113,7 +113,7 @@ def _start(key: Any, count: int, n: int, dtype: Any) -> Any:
 
 
 def _sizes(v: Any) -> Any:
-    """The lengths of vectors in rows, as a column."""
+    """The lengths of the row vectors, as a column."""
     return column(lax.sqrt(reduce_sum(lax.square(lax.abs(v)), (1,))))
 
 
@@ -146,7 +146,7 @@ def _decomposed_jvp(numbers: tuple[int, int], primals: Any, tangents: Any) -> An
 
 
 def _product(d: Any, e: Any, v: Any) -> Any:
-    """The product of the matrix and vectors in rows."""
+    """The product of the matrix with each row vector."""
     after, before = [pad(x, [(0, 0), w]) for x, w in (
         (e * v[:, 1:], (0, 1)), (conj(e) * v[:, :-1], (1, 0)))]
     return d * v + after + before
@@ -158,7 +158,7 @@ def _bisected(numbers: tuple[int, int], d: Any, e: Any, tol: Any) -> Any:
     info = np.finfo(dtype)
     sizes = lax.abs(e)
     squares = lax.square(sizes)
-    # Gershgorin's circles.
+    # Bounds by Gershgorin's circles.
     around = pad(sizes, [(0, 1)]) + pad(sizes, [(1, 0)])
     low, high = reduce_min(d - around, (0,)), reduce_max(d + around, (0,))
     norm = lax.max(lax.abs(low), lax.abs(high))
@@ -186,7 +186,7 @@ def _bisected(numbers: tuple[int, int], d: Any, e: Any, tol: Any) -> Any:
 
 
 def _count_below(d: Any, squares: Any, least: Any, x: Any) -> Any:
-    """How many eigenvalues are smaller than each number."""
+    """The number of eigenvalues smaller than each of these numbers."""
     def step(state: Any, entries: Any) -> tuple[Any, None]:
         pivot, count = state
         own, square = entries
@@ -215,7 +215,7 @@ def _vectors(d: Any, e: Any, values: Any, start: Any) -> Any:
     """Eigenvectors, in rows, by inverse iteration."""
     real_dtype = typeof(values).dtype
     norm = lax.max(lax.abs(values[0]), lax.abs(values[-1]))
-    # The distance for which LAPACK's `stein` makes vectors orthogonal.
+    # The distance below which LAPACK's `stein` orthogonalizes vectors.
     close = values[1:] - values[:-1] < norm * 1e-3
 
     def step(state: Any) -> Any:
@@ -236,9 +236,9 @@ def _vectors(d: Any, e: Any, values: Any, start: Any) -> Any:
 
 
 def _orthogonal(v: Any, close: Any) -> Any:
-    """Makes vectors orthogonal to those before them whose eigenvalues are close in a chain."""
+    """Orthogonalizes each vector against earlier ones in its cluster of close eigenvalues."""
     count = shape_of(v)[0]
-    # The number of the chain that each belongs to.
+    # The index of each eigenvalue's cluster.
     chain = concatenate([np.zeros(1, np.int32),
                          convert(lax.bitwise_not(close), np.dtype(np.int32))]).cumsum()
     places = np.arange(count)

@@ -1,1 +1,1 @@
-"""Minima of functions, as `scipy.optimize` has them."""
+"""Minimization of functions, following `scipy.optimize`."""

@@ -1,4 +1,4 @@
-"""How far to go in a direction: a step that satisfies the strong Wolfe conditions.
+"""Line search for a step that satisfies the strong Wolfe conditions.
 
 Source: J. Nocedal and S. Wright, "Numerical optimization", 1999, algorithms 3.5 and 3.6.
 """
@@ -21,9 +21,9 @@ from mjax._numpy.core import cast
 from mjax._numpy.products import dot
 from mjax._numpy.selecting import where
 
-#: Constants of the conditions that the value falls and that the slope flattens.
+#: Constants of the sufficient decrease and the curvature condition.
 _FALL, _FLATTER = 1e-4, 0.9
-#: Parts of the interval that a cubic and a quadratic minimum keep away from its ends.
+#: Least distances of a cubic and a quadratic minimum from the interval's ends, relative to it.
 _CUBIC_MARGIN, _QUADRATIC_MARGIN = 0.2, 0.1
 _MOST_ZOOMS = 30
 
@@ -33,7 +33,7 @@ class Point(NamedTuple):
 
     Attributes:
       step: its length.
-      value: the function there.
+      value: the function at this end.
       slope: its derivative along the direction.
       gradient: its gradient.
     """
@@ -48,10 +48,10 @@ class Found(NamedTuple):
     """The result of a search.
 
     Attributes:
-      failed: whether no step was found.
-      count: how often the function was evaluated.
-      step, value, gradient: the step, and what is there.
-      status: 0, or 1 if no step was found in an interval, or 3 if none was looked at any more.
+      failed: whether the search did not find a step.
+      count: the number of function evaluations.
+      step, value, gradient: the step, and the value and gradient at its end.
+      status: 0 for success, 1 if the zoom found no step, 3 if the limit of lengths was reached.
     """
 
     failed: Any
@@ -69,7 +69,7 @@ def inner(a: Any, b: Any) -> Any:
 
 
 def _chosen(condition: Any, a: Any, b: Any) -> Any:
-    """One tree or the other, in the types of the second."""
+    """Selects one of two trees; the result has the types of the second."""
     return tree_map(lambda x, y: where(condition, cast(x, typeof(y).dtype), y), a, b)
 
 
@@ -90,7 +90,7 @@ def _quadratic_minimum(a: Any, fa: Any, slope: Any, b: Any, fb: Any) -> Any:
 
 
 class _Interval(NamedTuple):
-    """That has a good step in it: `low` is the best point so far, `other` the one before."""
+    """An interval with a good step; `low` is the best point so far, `other` the one before."""
 
     low: Point
     high: Point
@@ -107,7 +107,7 @@ def _within(at: Callable[[Any], Point], start: Point, low: Point, high: Point, s
     least = 1e-5 if ml_dtypes.finfo(typeof(low.value).dtype).bits < 64 else 1e-10
 
     def narrowed(z: _Interval) -> _Interval:
-        signed = z.high.step - z.low.step  # the better end may be the right one
+        signed = z.high.step - z.low.step  # the better end may satisfy them already
         width = absolute(signed)
         left, right = minimum(z.low.step, z.high.step), maximum(z.low.step, z.high.step)
         cubic = _cubic_minimum(*z.low[:3], *z.high[:2], *z.other)
@@ -153,15 +153,15 @@ class _Search(NamedTuple):
 
 def line_search(value_and_grad: Callable[[Any], tuple[Any, Any]], x: Any, direction: Any,
                 value: Any, gradient: Any, before: Any, most: Any) -> Found:
-    """A step along a direction in which the function falls.
+    """Finds a step along a descent direction.
 
     Args:
-      value_and_grad: of the function.
-      x: where.
-      direction: the direction.
+      value_and_grad: returns the function's value and gradient.
+      x: the starting point.
+      direction: the descent direction.
       value, gradient: of the function at `x`.
-      before: its value before the last step, for a guess of the first length; None: 1.
-      most: how many lengths to try, each twice the last one.
+      before: the value before the last step, from which the first length is guessed; None: 1.
+      most: the number of lengths to try, each twice the last one.
     """
     slope = inner(gradient, direction)
     zero = slope * 0
@@ -193,7 +193,7 @@ def line_search(value_and_grad: Callable[[Any], tuple[Any, Any]], x: Any, direct
     end = while_loop(lambda s: ~s.done & (s.number <= most) & ~s.failed, longer, state)
     step = end.best.step
     if ml_dtypes.finfo(typeof(step).dtype).bits < 64:
-        # Shorter ones change nothing.
+        # Shorter steps change nothing.
         step = where(absolute(step) < 1e-8, sign(step) * 1e-8, step)
     status = where(end.failed, 1, where(end.number > most, 3, 0))
     return Found(end.failed | ~end.done, end.count, step, end.best.value, end.best.gradient,

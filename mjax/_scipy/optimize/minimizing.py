@@ -1,4 +1,4 @@
-"""Minima of functions of a vector: `minimize`."""
+"""Minimization of functions of a vector: `minimize`."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.transforms.reverse import value_and_grad
-from mjax._numpy.core import as_array, check_array, shape_of
+from mjax._numpy.core import check_array, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.staged import Staged, staged
 from mjax._scipy.optimize.quasi_newton import bfgs, lbfgs
 
 
 class OptimizeResults(NamedTuple):
-    """What `minimize` finds.
+    """The result of `minimize`.
 
     Attributes:
-      x: where the minimum is.
-      success: whether it is one.
-      status: 0 for success. Of BFGS, 1: the limit of steps was reached; 3 or 5: the line search
-        failed; -1: anything else. Of L-BFGS, 1, 2 and 3: the limit of steps, values or gradients
-        was reached; 4: the value does not fall any more; 5: the line search failed.
-      fun: the value.
-      jac: the gradient.
-      hess_inv: the approximate inverse of the Hessian; None of L-BFGS.
-      nfev: how often the function was evaluated.
-      njev: how often its gradient was.
-      nit: how many steps were made.
+      x: the minimizer.
+      success: whether the method converged.
+      status: 0 for success. BFGS: 1: the limit of steps was reached; 3 or 5: the line search
+        failed; -1: anything else. L-BFGS: 1, 2 or 3: the limit of steps, values or gradients was
+        reached; 4: the value no longer decreases; 5: the line search failed.
+      fun: the value at `x`.
+      jac: the gradient at `x`.
+      hess_inv: the approximate inverse of the Hessian; None for L-BFGS.
+      nfev: the number of function evaluations.
+      njev: the number of gradient evaluations.
+      nit: the number of steps.
 
     Example:
       >>> from mjax.scipy.optimize import minimize
@@ -58,7 +59,7 @@ OptimizeResults.__module__ = "mjax.scipy.optimize"
 
 
 class _Method(NamedTuple):
-    """A method, its options with their defaults, and those of them that programs depend on."""
+    """A method, its options with defaults, and the options that are static in the program."""
 
     find: Callable[..., dict[str, Any]]
     options: Mapping[str, Any]
@@ -80,28 +81,28 @@ _METHODS = {
 def minimize(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, method: str,
              tol: float | None = None, options: Mapping[str, Any] | None = None
              ) -> OptimizeResults:
-    """A local minimum of a function of a vector.
+    """Finds a local minimum of a function of a vector.
 
     Args:
-      fun: the function, called as `fun(x, *args)`; gives a real scalar, and has a gradient.
-      x0: where to begin, a vector of inexact dtype.
+      fun: the function, called as `fun(x, *args)`; returns a real scalar and is differentiable.
+      x0: the starting point, a vector of inexact dtype.
       args: further arguments, pytrees of arrays.
       method: "BFGS".
-      tol: the option `gtol`, if that is not given.
-      options: a dict. `maxiter`: steps at most, by default 200 for each element. `gtol`: the norm
-        that the gradient of a minimum may have. `norm`: the order of that norm, by default
-        infinity. `line_search_maxiter`: lengths that are tried for one step, by default 10.
+      tol: the default of the option `gtol`.
+      options: a dict. `maxiter`: the limit of steps, by default 200 per element. `gtol`: the search
+        stops when the gradient's norm is below this. `norm`: the order of that norm, by default
+        infinity. `line_search_maxiter`: the limit of lengths tried for a step, by default 10.
 
     Returns:
-      The point, the value there, and how it was found.
+      An `OptimizeResults`: the point, the value there, and statistics of the search.
 
     Raises:
       TypeError: `args` is not a tuple, an option is unknown, `x0` is not a vector of inexact
-        dtype, or `fun` does not give a real scalar.
+        dtype, or `fun` does not return a real scalar.
       ValueError: another method.
 
-    It works under `jit` and `vmap`, and has forward derivatives. SciPy's has more methods, and
-    searches along a line a little differently.
+    Works under `jit` and `vmap`, with forward-mode derivatives. SciPy's version has more methods
+    and a slightly different line search.
 
     Source: `scipy.optimize.minimize`; J. Nocedal and S. Wright, "Numerical optimization", 1999.
 
@@ -118,7 +119,7 @@ def minimize(fun: Callable[..., Any], x0: Any, args: tuple[Any, ...] = (), *, me
     if known is None:
         msg = f'minimize: method must be "BFGS", got {method!r}.'
         raise ValueError(msg)
-    x0 = as_array(check_array("minimize", x0, "x0"))
+    x0 = array_of(check_array("minimize", x0, "x0"))
     if len(shape_of(x0)) != 1 or not dtypes.is_inexact(typeof(x0).dtype):
         raise LazyTypeError(lambda: (
             f"minimize: x0 must be a vector of an inexact dtype, got {typeof(x0)}. "
@@ -163,7 +164,7 @@ def _check_scalar(function: Staged) -> None:
     avals = function.jaxpr.out_avals
     if len(avals) != 1 or avals[0].shape or not dtypes.is_float(avals[0].dtype):
         raise LazyTypeError(lambda: (
-            f"minimize: fun must give a real scalar, but {function.name} gave "
+            f"minimize: fun must return a real scalar, but {function.name} returned "
             f"{', '.join(map(str, avals)) or 'nothing'}."))
 
 

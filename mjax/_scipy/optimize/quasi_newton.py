@@ -1,4 +1,4 @@
-"""The methods that learn the curvature from gradients: BFGS, and L-BFGS with little memory."""
+"""Quasi-Newton methods: BFGS, and limited-memory L-BFGS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Objective = Callable[[Any], tuple[Any, Any]]
 
 
 class _State(NamedTuple):
-    """Where the search is: point, value, gradient, what is known of the curvature, and counts."""
+    """The state of the search: point, value, gradient, curvature estimate, and counts."""
 
     x: Any
     value: Any
@@ -36,14 +36,14 @@ class _State(NamedTuple):
     count: Any
 
     def result(self) -> dict[str, Any]:
-        """As the names of `OptimizeResults`."""
+        """The fields of `OptimizeResults` by name."""
         return {"x": self.x, "success": self.converged & ~self.failed, "status": self.status,
                 "fun": self.value, "jac": self.gradient, "nfev": self.count, "njev": self.count,
                 "nit": self.steps}
 
 
 def bfgs(value_and_grad: Objective, x0: Any, options: Any, *, norm_order: Any) -> dict[str, Any]:
-    """The minimum, by an approximation of the inverse of the Hessian.
+    """Minimizes with a dense approximation of the inverse Hessian.
 
     Source: J. Nocedal and S. Wright, "Numerical optimization", 1999, algorithm 6.1.
     """
@@ -75,7 +75,7 @@ def bfgs(value_and_grad: Objective, x0: Any, options: Any, *, norm_order: Any) -
 
 
 def _updated(inverse: Any, step: Any, change: Any) -> Any:
-    """The inverse of the Hessian that maps the change of the gradient to the step."""
+    """The BFGS update: the inverse Hessian now maps the gradient's change to the step."""
     rho = reciprocal(dot(change, step, precision="highest"))
     left = eye(shape_of(step)[0], dtype=typeof(rho).dtype) - rho * outer(step, change)
     product = lambda a, b: dot(a, b, precision="highest")
@@ -94,7 +94,7 @@ class _Memory(NamedTuple):
 
 def lbfgs(value_and_grad: Objective, x0: Any, options: Any, *, norm_order: Any, maxcor: int
           ) -> dict[str, Any]:
-    """The minimum, by the last steps and changes of the gradient; complex numbers, too.
+    """Minimizes with the last steps and gradient changes; accepts complex vectors, too.
 
     Source: J. Nocedal and S. Wright, "Numerical optimization", 1999, algorithm 7.5; L. Sorber, M.
     Van Barel and L. De Lathauwer, "Unconstrained optimization of real functions in complex
@@ -114,7 +114,7 @@ def lbfgs(value_and_grad: Objective, x0: Any, options: Any, *, norm_order: Any, 
         step = cast(found.step, dtype) * direction
         change = found.gradient - s.gradient
         product = inner(change, step)
-        # The first reason that holds.
+        # The first condition that holds gives the status.
         status = 0
         for reason, number in (
                 (s.value - found.value < options["ftol"], 4), (s.count >= options["maxgrad"], 3),
@@ -138,7 +138,7 @@ def lbfgs(value_and_grad: Objective, x0: Any, options: Any, *, norm_order: Any, 
 
 
 def _direction(memory: _Memory, gradient: Any, count: Any) -> Any:
-    """Minus the gradient, times the inverse of the Hessian that the memory stands for."""
+    """The descent direction: minus the product of the history's inverse Hessian and gradient."""
     size, dtype = shape_of(memory.inverses)[0], typeof(memory.inverses).dtype
     known = minimum(count, size)
 

@@ -1,1 +1,1 @@
-"""Signal processing, as `scipy.signal` has it."""
+"""Signal processing, following `scipy.signal`."""

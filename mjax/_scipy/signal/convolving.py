@@ -14,31 +14,32 @@ from mjax._engine.linalg.matrices import conj
 from mjax._engine.primitives.convolution import conv_general_dilated
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
+    array_of,
     expand_dims,
     squeeze,
 )
 from mjax._engine.primitives.slicing import slice as slice_of
-from mjax._numpy.core import as_array, check_arrays, promote_dtypes_inexact, shape_of
+from mjax._numpy.core import check_arrays, promote_dtypes_inexact, shape_of
 from mjax._numpy.fftn import fftn, ifftn, irfftn, rfftn
 from mjax._numpy.fused import fused
 
 _documented = documented(
     operands="in1: array.\nin2: array of as many axes.",
     matrices="in1: matrix.\nin2: matrix.",
-    mode=('mode: which part: `"full"`: all where the arrays overlap; `"same"`: as much as `in1`\n'
-          '  has, in the middle; `"valid"`: where one is inside of the other.'),
+    mode=('mode: the size of the result. `"full"`: wherever the arrays overlap; `"same"`: the\n'
+          '  size of `in1`, centered; `"valid"`: where one array lies inside the other.'),
     method='method: `"direct"`, `"fft"` or `"auto"`, which is `"direct"`.',
     precision="precision: as in `lax.conv_general_dilated`.",
     boundary='boundary: must be `"fill"`.\nfillvalue: must be 0.',
     result="Returns:\n  An array of floats or complex numbers.",
-    raises=("ValueError: the numbers of axes differ, an array is empty, an unknown mode, or\n"
-            "  neither array is inside of the other."),
+    raises=("ValueError: the numbers of axes differ, an array is empty, `mode` is unknown, or\n"
+            "  neither array fits inside the other."),
 )
 _MODES = ("full", "same", "valid")
 
 
 def _operands(name: str, in1: Any, in2: Any, mode: str, ndim: int | None = None) -> list[Any]:
-    a, b = [as_array(x) for x in promote_dtypes_inexact(*check_arrays(name, in1, in2))]
+    a, b = [array_of(x) for x in promote_dtypes_inexact(*check_arrays(name, in1, in2))]
     if typeof(a).ndim != typeof(b).ndim or ndim not in (None, typeof(a).ndim):
         wanted = f"{ndim} axes" if ndim else "as many axes as each other"
         msg = f"{name}: the arrays must have {wanted}, got {typeof(a)} and {typeof(b)}."
@@ -50,10 +51,10 @@ def _operands(name: str, in1: Any, in2: Any, mode: str, ndim: int | None = None)
 
 
 def _inside(name: str, own: Sequence[int], other: Sequence[int]) -> bool:
-    """Whether the first of two shapes is inside of the second one; of equal ones it is not.
+    """Whether the first shape fits inside the second and differs from it.
 
     Raises:
-      ValueError: neither is inside of the other.
+      ValueError: neither fits inside the other.
     """
     if all(n >= m for n, m in zip(own, other, strict=True)):
         return False
@@ -74,7 +75,7 @@ def _direct(name: str, a: Any, b: Any, mode: str, precision: Any) -> Any:
     sizes, ndim = shape_of(b), typeof(b).ndim
     padding = {
         "full": [(n - 1, n - 1) for n in sizes],
-        # As much as the first array, with what is left over behind.
+        # The size of the first array; an odd surplus is cut at the end.
         "same": [(n - 1 - (m - 1) // 2, n - m + (m - 1) // 2)
                  for n, m in zip(sizes, other, strict=True)],
         "valid": [(0, 0)] * ndim,
@@ -92,17 +93,17 @@ def _reversed(x: Any) -> Any:
 @fused(static_argnames=("mode", "axes"))
 @_documented
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Sequence[int] | None = None) -> Any:
-    """Convolution by Fourier transforms, which is quicker for large arrays.
+    """Convolution by fast Fourier transforms, faster for large arrays.
 
     Args:
       [operands]
       [mode]
-      axes: along which axes; all by default. The others must have the same size in both.
+      axes: the axes to convolve, by default all. The other axes must have equal sizes.
 
     [result]
 
     Raises:
-      ValueError: the shapes do not fit, or an unknown mode.
+      ValueError: the shapes do not match, or `mode` is unknown.
 
     Source: `scipy.signal.fftconvolve`.
 
@@ -119,7 +120,7 @@ def _by_transforms(name: str, a: Any, b: Any, mode: str, axes: Any) -> Any:
     ndim, own, other = typeof(a).ndim, shape_of(a), shape_of(b)
     axes = canonicalize_axes(axes, ndim)
     if any(own[i] != other[i] for i in range(ndim) if i not in axes):
-        msg = (f"{name}: along other axes than {axes} the arrays must have the same sizes, got "
+        msg = (f"{name}: axes other than {axes} must have equal sizes, got "
                f"shapes {own} and {other}.")
         raise ValueError(msg)
     full = [own[i] + other[i] - 1 if i in axes else own[i] for i in range(ndim)]
@@ -270,9 +271,9 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill",
     _check_boundary("correlate2d", boundary, fillvalue)
     a, b = _operands("correlate2d", in1, in2, mode, 2)
     if mode == "valid" and _inside("correlate2d", shape_of(a), shape_of(b)):
-        # SciPy conjugates the smaller one then.
+        # SciPy conjugates the smaller array in this case.
         return _direct("correlate2d", _reversed(b), conj(a), mode, precision)
-    # Reversed before and after: what is left over in "same" is in front.
+    # Reversed before and after, so that "same" cuts an odd surplus at the front.
     return _reversed(_direct("correlate2d", _reversed(a), conj(b), mode, precision))
 
 

@@ -1,4 +1,4 @@
-"""Signals without their trend."""
+"""Removal of trends from signals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.matrices import dot
-from mjax._numpy.core import as_array, promote_dtypes_inexact, shape_of
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import promote_dtypes_inexact, shape_of
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
@@ -24,22 +25,22 @@ from mjax._numpy.statistics import mean
 @boundary
 def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
             overwrite_data: None = None) -> Any:
-    """Takes the trend along an axis away: the line that fits best, or the mean.
+    """Removes the trend along an axis: the least-squares line, or the mean.
 
     Args:
       data: array; integers are converted to floats.
-      axis: the axis; None takes the mean over all, if `type` is "constant".
+      axis: the axis; with `type="constant"`, None removes the mean of all elements.
       type: `"linear"` or `"constant"`.
-      bp: where parts begin, each of which has a line of its own; known integers.
+      bp: breakpoints, static integers; each part between them has its own line.
       overwrite_data: must be None.
 
     Returns:
       An array of the shape of `data`.
 
     Raises:
-      ValueError: an unknown type, breakpoints outside of the axis.
+      ValueError: `type` is unknown, or a breakpoint is outside the axis.
       TypeError: breakpoints are not integers.
-      NotImplementedError: `overwrite_data`.
+      NotImplementedError: `overwrite_data` is given.
 
     Source: `scipy.signal.detrend`.
 
@@ -53,7 +54,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0,
     if type not in ("constant", "linear"):
         msg = f"detrend: type must be 'constant' or 'linear', got {type!r}."
         raise ValueError(msg)
-    data = as_array(promote_dtypes_inexact(asarray(data))[0])
+    data = array_of(promote_dtypes_inexact(asarray(data))[0])
     if type == "constant":
         return _without_mean(data, axis=axis)
     axis = canonicalize_axis(axis, typeof(data).ndim)
@@ -77,7 +78,7 @@ def _without_lines(data: Any, axis: int, points: tuple[int, ...]) -> Any:
     flat = reshape(data, (shape_of(data)[0], -1 if typeof(data).size else 0))
     parts = []
     for start, stop in itertools.pairwise(points):
-        # An orthonormal basis of the lines: what is left is what is orthogonal to it.
+        # Subtracts the projection on an orthonormal basis of the lines.
         lines = np.stack([np.ones(stop - start), np.linspace(-1, 1, stop - start)], 1)
         basis = np.linalg.qr(lines)[0].astype(dtypes.real_dtype(typeof(data).dtype)).astype(
             typeof(data).dtype)

@@ -1,4 +1,4 @@
-"""Spectra of signals: short-time Fourier transforms, periodograms averaged over time."""
+"""Spectra of signals: short-time Fourier transforms, time-averaged periodograms."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.shapes import reduce_sum
+from mjax._engine.primitives.shapes import array_of, reduce_sum
 from mjax._numpy.core import (
-    as_array,
     broadcast_shapes,
     check_array,
     check_arrays,
@@ -39,28 +38,28 @@ from mjax._scipy.signal.detrending import detrend as _detrend
 
 _documented = documented(
     x="x: signals along an axis; integers are converted to floats.",
-    fs="fs: how many samples there are in a unit of time.",
-    window=("window: the weights of a segment: a vector, or what `scipy.signal.get_window` takes,\n"
-            '  as `"hann"` or `("kaiser", 4.0)`.'),
+    fs="fs: the sampling frequency.",
+    window=("window: the weights of a segment: a vector, or an argument of\n"
+            '  `scipy.signal.get_window`, as `"hann"` or `("kaiser", 4.0)`.'),
     segments=("nperseg: the number of samples in a segment; by default those of the window,\n"
               "  or 256, or all for `csd` and `welch`.\n"
-              "noverlap: how many of them neighbours share; by default half of them.\n"
-              "nfft: how many samples are transformed, zeros included; by default `nperseg`."),
-    detrend=('detrend: what is done to segments first: `"constant"` or `"linear"`, see `detrend`;\n'
+              "noverlap: the number of samples that neighbours share; by default half of them.\n"
+              "nfft: the length of the transform, with zeros appended; by default `nperseg`."),
+    detrend=('detrend: how the trend of each segment is removed: `"constant"` or `"linear"`;\n'
              "  a function of an array with segments along its last axis; or False."),
-    onesided="return_onesided: whether to give frequencies from 0 up alone, for real signals.",
+    onesided="return_onesided: whether to return only non-negative frequencies of real signals.",
     axis="axis: the axis of time.",
-    average='average: of the segments: `"mean"` or `"median"`.',
-    scaling=('scaling: `"density"`, by the width of the frequencies, or `"spectrum"`.'),
-    raises=("ValueError: segments that do not fit to the signal or each other, an unknown name.\n"
-            "TypeError: a signal is not an array, or a size not an integer."),
+    average='average: how segments are averaged: `"mean"` or `"median"`.',
+    scaling=('scaling: `"density"`, power per frequency, or `"spectrum"`, power.'),
+    raises=("ValueError: the segments do not fit the signal or each other, or a name is unknown.\n"
+            "TypeError: a signal is not an array, or a size is not an integer."),
 )
 
 # ---- windows and segments --------------------------------------------------------------
 
 
 def named_window(window: Any, size: int) -> np.ndarray[Any, Any]:
-    """A window of SciPy's, periodic; these are constants."""
+    """A periodic window of SciPy's, as a constant."""
     if window == "hann":
         return np.sin(np.pi * np.arange(size) / size) ** 2 if size > 1 else np.ones(1)
     windows = importlib.import_module("scipy.signal.windows")
@@ -69,9 +68,9 @@ def named_window(window: Any, size: int) -> np.ndarray[Any, Any]:
 
 def _window(name: str, window: Any, nperseg: int | None, size: int, dtype: Any
             ) -> tuple[Any, int]:
-    """The weights, and the number of samples in a segment of a signal of some size.
+    """The weights and the number of samples of a segment.
 
-    A named window has None in place of weights: the program makes them.
+    The weights of a named window are None: the program computes them.
     """
     if isinstance(window, (str, tuple)):
         count = size if nperseg is None else nperseg
@@ -111,7 +110,7 @@ _EXTENSIONS: dict[str | None, dict[str, str] | None] = {
 
 
 def _extended(name: str, x: Any, boundary: str | None, width: int, before: int) -> Any:
-    """Signals with something at both ends, and zeros behind."""
+    """Signals extended at both ends, with zeros appended."""
     option, last = _EXTENSIONS[boundary], typeof(x).ndim - 1
     if option is not None and width:
         if boundary == "odd" and width > shape_of(x)[-1] - 1:
@@ -122,7 +121,7 @@ def _extended(name: str, x: Any, boundary: str | None, width: int, before: int) 
     return pad(x, [(0, 0)] * last + [(0, before)]) if before else x
 
 
-# ---- the common part -------------------------------------------------------------------
+# ---- spectra of segments ---------------------------------------------------------------
 
 
 def _check_options(name: str, boundary: Any, scaling: Any, detrend: Any) -> None:
@@ -133,7 +132,7 @@ def _check_options(name: str, boundary: Any, scaling: Any, detrend: Any) -> None
         msg = f"{name}: scaling must be 'density' or 'spectrum', got {scaling!r}."
         raise ValueError(msg)
     if detrend and not isinstance(detrend, str) and not callable(detrend):
-        msg = f"{name}: detrend must be a text, a function or False, got {detrend!r}."
+        msg = f"{name}: detrend must be a string, a function or False, got {detrend!r}."
         raise ValueError(msg)
 
 
@@ -141,9 +140,9 @@ def _spectra(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, nove
              nfft: Any, detrend: Any, return_onesided: bool, scaling: str, axis: Any, mode: str,
              boundary: str | None = None, padded: bool = False, average: str | None = None
              ) -> tuple[Any, Any, Any]:
-    """Frequencies, times, and the products of spectra of each segment, or their average."""
+    """Frequencies, times, and the spectra's product for each segment, or its average."""
     _check_options(name, boundary, scaling, detrend)
-    signals = [as_array(v) for v in promote_dtypes_inexact(
+    signals = [array_of(v) for v in promote_dtypes_inexact(
         *check_arrays(name, *([x] if y is None else [x, y])))]
     x, y = signals[0], signals[-1]
     dtype, ndim = typeof(x).dtype, typeof(x).ndim
@@ -171,10 +170,10 @@ def _spectra(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, nove
 
 
 def _outer_shape(name: str, x: Any, y: Any, axis: int) -> tuple[int, ...]:
-    """The common shape of the signals without the axis of time."""
+    """The broadcast shape of the signals without the time axis."""
     own, other = shape_of(x), shape_of(y)
     if len(own) != len(other):
-        msg = f"{name}: x and y must have as many axes, got shapes {own} and {other}."
+        msg = f"{name}: x and y must have equally many axes, got shapes {own} and {other}."
         raise ValueError(msg)
     return broadcast_shapes(*[s[:axis] + s[axis + 1:] for s in (own, other)])
 
@@ -188,7 +187,7 @@ def _transformed(x: Any, y: Any, fs: Any, win: Any, sizes: tuple[int, int, int],
     count, overlap, total = sizes
     step, real = count - overlap, dtypes.real_dtype(typeof(x).dtype)
     if win is None:
-        win = as_array(named_window(window, count).astype(real))
+        win = array_of(named_window(window, count).astype(real))
     signals = [moveaxis(v, axis, -1) for v in ([x] if y is None else [x, y])]
     longest = max(shape_of(v)[-1] for v in signals)
     size = longest + 2 * (count // 2 if boundary is not None else 0)
@@ -216,9 +215,9 @@ def _transformed(x: Any, y: Any, fs: Any, win: Any, sizes: tuple[int, int, int],
 
 
 def _products(spectra: list[Any], own: bool, weight: Any, total: int, twosided: bool) -> Any:
-    """Power of a signal, or of one with another, at each frequency."""
+    """Power, or cross power of two signals, at each frequency."""
     first, last = spectra[0], spectra[-1]
-    # Each frequency of a real signal stands for its negative, too.
+    # A one-sided spectrum counts negative frequencies, too.
     twice = np.ones(shape_of(first)[-1], typeof(weight).dtype)
     if not twosided:
         twice[1:None if total % 2 else -1] = 2
@@ -253,15 +252,14 @@ def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256,
       [segments]
       [detrend]
       [onesided]
-      boundary: what is added at both ends, half a segment each: `"zeros"`, `"constant"`, `"even"`,
-        `"odd"`; None: nothing.
-      padded: whether zeros are added at the end until segments fill the signal.
+      boundary: how both ends are extended by half a segment: `"zeros"`, `"constant"`, `"even"`,
+        `"odd"`; None: not at all.
+      padded: whether to append zeros so that whole segments fill the signal.
       [axis]
 
     Returns:
-      `(f, t, Zxx)`: the frequencies, the times of the middles of the segments, and the spectra.
-      These are a complex array, with the frequencies in place of the axis and the times on a last
-      one.
+      `(f, t, Zxx)`: the frequencies, the times of the segments' centers, and the spectra. The
+      spectra are complex, with frequencies in place of `axis` and times on a new last axis.
 
     Raises:
       [raises]
@@ -287,7 +285,8 @@ def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None
 
     Args:
       [x]
-      y: other signals; their other axes broadcast. None: the power spectral density of `x`.
+      y: other signals; their other axes broadcast. If None, the result is the power spectral
+        density of `x`.
       [fs]
       [window]
       [segments]
@@ -358,7 +357,7 @@ def _density(name: str, x: Any, y: Any, fs: Any, window: Any, nperseg: Any, nove
     frequencies, _, out = _spectra(name, x, y, fs, window, nperseg, noverlap, nfft, detrend,
                                    return_onesided, scaling, axis, "psd", average=average)
     if y is None and dtypes.is_complex(typeof(out).dtype):
-        out = lax.real(out)  # there were no samples
+        out = lax.real(out)  # the signal is empty
     return frequencies, out
 
 
@@ -371,7 +370,7 @@ def _averaged(name: str, out: Any, average: str) -> Any:
     if average != "median":
         msg = f"{name}: average must be 'mean' or 'median', got {average!r}."
         raise ValueError(msg)
-    # The median of exponentially distributed numbers is smaller than their mean.
+    # Corrects the bias of the median of exponentially distributed numbers.
     even = np.arange(2.0, count, 2)
     bias = float(1 + np.sum(1 / (even + 1) - 1 / even))
     if dtypes.is_complex(typeof(out).dtype):
@@ -379,7 +378,7 @@ def _averaged(name: str, out: Any, average: str) -> Any:
     return median(out, -1) / bias
 
 
-# ---- back ------------------------------------------------------------------------------
+# ---- the inverse -----------------------------------------------------------------------
 
 
 @_boundary
@@ -390,14 +389,14 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
     """Inverse of `stft`, with the same window and overlap.
 
     Args:
-      Zxx: what `stft` gives.
+      Zxx: spectra as `stft` returns them.
       [fs]
       [window]
-      nperseg: the number of samples in a segment; by default by the number of frequencies.
-      noverlap: how many of them neighbours share; by default half of them.
-      nfft: how many samples were transformed; by default `nperseg`.
-      input_onesided: whether there are frequencies from 0 up alone.
-      boundary: whether half a segment was added at both ends.
+      nperseg: the number of samples in a segment; by default from the number of frequencies.
+      noverlap: the number of samples that neighbours share; by default half of them.
+      nfft: the length of the transform; by default `nperseg`.
+      input_onesided: whether `Zxx` has only non-negative frequencies.
+      boundary: whether the signal was extended by half a segment at both ends.
       time_axis: the axis of the segments.
       freq_axis: the axis of the frequencies.
 
@@ -416,7 +415,7 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
       >>> bool(jnp.allclose(x, jnp.arange(16.0), atol=1e-5))
       True
     """
-    z = as_array(check_array("istft", Zxx))
+    z = array_of(check_array("istft", Zxx))
     ndim, dtype = typeof(z).ndim, dtypes.complex_dtype(inexact_dtype(typeof(z).dtype))
     if ndim < 2:
         msg = f"istft: Zxx must have an axis of times and one of frequencies, got {typeof(z)}."
@@ -456,19 +455,19 @@ def _overlapped(z: Any, win: Any, fs: Any, sizes: tuple[int, int, int], onesided
     dtype, ndim = dtypes.complex_dtype(inexact_dtype(typeof(z).dtype)), typeof(z).ndim
     real = dtypes.real_dtype(dtype)
     if win is None:
-        win = as_array(named_window(window, count).astype(real))
+        win = array_of(named_window(window, count).astype(real))
     z = moveaxis(convert(z, dtype), (frequency, time), (-2, -1))
     frames = swapaxes((irfft if onesided else ifft)(z, total, -2)[..., :count, :], -2, -1)
     step = count - overlap
     x = _added(frames * (win * reduce_sum(win, (0,))), step)
-    # Each sample has as many weights as segments that it is in.
+    # Normalizes by the sum of squared weights over the segments that contain a sample.
     norm = _added(where(np.ones((shape_of(frames)[-2], 1), bool), win * win, 0), step)
     if boundary and count // 2:
         x, norm = [v[..., count // 2:-(count // 2)] for v in (x, norm)]
     x = x / where(lax.abs(norm) > 1e-10, norm, 1)
     if ndim > 2 and time != ndim - 1:
         x = moveaxis(x, -1, time - (frequency < time))
-    times = as_array(np.arange(shape_of(x)[0], dtype=real))
+    times = array_of(np.arange(shape_of(x)[0], dtype=real))
     return times / convert(asarray(fs), real), x
 
 

@@ -1,1 +1,1 @@
-"""Special functions, as `scipy.special` has them."""
+"""Special functions, following `scipy.special`."""

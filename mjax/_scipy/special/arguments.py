@@ -13,14 +13,15 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.formula import significant
-from mjax._numpy.core import as_array, cast, check_array, choose, promote_args_inexact
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import cast, check_array, choose, promote_args_inexact
 
 #: Fragments of docstrings; see `documented`.
 X = {"x": "x: array or scalar; ints and booleans become the default float."}
 GIVES = {
-    "one": "Returns:\n  An array of the shape of `x`, of its dtype if that is inexact.",
-    "broadcast": "Returns:\n  An array of the shape that the arguments broadcast to, of their "
-                 "common dtype\n  if that is inexact, else of the default float.",
+    "one": "Returns:\n  An array of the shape of `x`, in its dtype if inexact.",
+    "broadcast": "Returns:\n  An array of the broadcast shape of the arguments. Its dtype is "
+                 "their common dtype\n  if inexact, else the default float.",
     "real": "Raises:\n  TypeError: an argument is not an array or scalar.\n"
             "  ValueError: an argument is complex.",
     "float": "Raises:\n  TypeError: an argument is not an array or scalar, or is complex.",
@@ -34,31 +35,31 @@ def inexact_arguments(name: str, *args: Any, ordered: bool = False) -> list[Any]
 
     Args:
       name: the function, for messages.
-      args: what it was given.
+      args: its arguments.
       ordered: whether it compares them: complex numbers are then refused.
 
     Raises:
       TypeError: an argument is not a number or an array of numbers.
       ValueError, TypeError: the shapes do not broadcast.
     """
-    out = [as_array(x) for x in promote_args_inexact(name, *args)]
+    out = [array_of(x) for x in promote_args_inexact(name, *args)]
     if ordered and dtypes.is_complex(typeof(out[0]).dtype):
         raise LazyArgumentError(lambda: (
             f"{name} takes real numbers, got {', '.join(str(typeof(x)) for x in out)}: complex "
-            "ones have no order."))
+            "numbers are not ordered."))
     return out
 
 
 def settled_arguments(name: str, *args: Any, ordered: bool = False,
                       settling: Sequence[int] = (0,)) -> list[Any]:
-    """As `inexact_arguments`; weak types become strong ones where JAX's constants make them so.
+    """`inexact_arguments` that makes weak types strong wherever JAX's constants do.
 
     Args:
       name: the function, for messages.
-      args: what it was given.
+      args: its arguments.
       ordered: whether it compares them: complex numbers are then refused.
-      settling: the places of the arguments that have this effect where they have axes. All have it
-        where the arguments have several ranks.
+      settling: the positions of arguments that have this effect unless they are scalars. If ranks
+        differ, all arguments have it.
     """
     out = inexact_arguments(name, *args, ordered=ordered)
     ranks = {len(typeof(x).shape) for x in args} - {0}
@@ -72,7 +73,7 @@ def strong(*args: Any) -> list[Any]:
 
 
 def real_arguments(name: str, *args: Any) -> list[Any]:
-    """As `inexact_arguments`; complex numbers are refused.
+    """`inexact_arguments` that refuses complex numbers.
 
     Raises:
       ValueError: the common dtype is complex.
@@ -81,18 +82,18 @@ def real_arguments(name: str, *args: Any) -> list[Any]:
     if dtypes.is_complex(typeof(out[0]).dtype):
         shapes = ", ".join(str(typeof(x)) for x in out)
         msg = (f"{name} does not support complex-valued inputs, got {shapes}. Take "
-               "real(x) or abs(x) first, if that is what is meant.")
+               "real(x) or abs(x) first.")
         raise ValueError(msg)
     return out
 
 
 def wide_argument(name: str, x: Any, argument: str = "x") -> Any:
-    """An argument of float32 or float64, for functions that take nothing else.
+    """Checks that an argument is of dtype float32 or float64.
 
     Raises:
-      TypeError: its dtype is another one.
+      TypeError: the dtype is another one.
     """
-    x = as_array(check_array(name, x))
+    x = array_of(check_array(name, x))
     if typeof(x).dtype not in _WIDE:
         raise LazyArgumentError(lambda: (
             f"{name}: the dtype of {argument} must be float32 or float64, got {typeof(x)}. Convert "
@@ -110,7 +111,7 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 def polynomial(x: Any, coefficients: Sequence[float], within: float | None = None) -> Any:
     """`coefficients[0] + coefficients[1] * x + ...`, by Horner's scheme.
 
-    Where `within` bounds |x|, coefficients that make no difference at its precision are left out.
+    If `within` bounds |x|, coefficients below the precision of `x` are left out.
     """
     if within is not None:
         eps = float(ml_dtypes.finfo(typeof(x).dtype).eps)
@@ -126,9 +127,9 @@ Piece = tuple[float, float, Sequence[float], Sequence[float]]
 
 
 def rational(x: Any, pieces: Sequence[Piece]) -> Any:
-    """A quotient of polynomials, which ones depends on where `x` is.
+    """A quotient of polynomials chosen by the interval that contains `x`.
 
-    All of them are computed: the others may give NaN, and have no derivatives.
+    All quotients are computed. Those not chosen may be NaN and do not affect derivatives.
     """
     out = None
     for upper, center, numerator, denominator in reversed(pieces):
@@ -139,7 +140,7 @@ def rational(x: Any, pieces: Sequence[Piece]) -> Any:
 
 
 def widened(function: Callable[..., Any], *args: Any) -> Any:
-    """A function of arguments of one float dtype, computed in float32 where that is narrower."""
+    """Wraps a function of floats to compute narrower dtypes in float32."""
     aval = typeof(args[0])
     if aval.dtype.itemsize >= 4:
         return function(*args)

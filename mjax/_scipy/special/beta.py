@@ -15,13 +15,14 @@ from mjax._scipy.special.arguments import (
     polynomial,
     real_arguments,
     where,
+    widened,
 )
 from mjax._scipy.special.gamma import gammasgn
 
 #: B_2k / (2k (2k - 1)), of the Stirling series.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156,
              -3617 / 122400)
-#: The series is exact to 50 bits from here on.
+#: From here on the series is accurate to 50 bits.
 _LARGE = 8.0
 
 _A_B = {"a": "a: array or scalar; ints and booleans become the default float.",
@@ -33,21 +34,21 @@ def _stirling_error(x: Any) -> Any:
 
 
 def log_beta(a: Any, b: Any) -> Any:
-    """`betaln` of values that are promoted.
+    """`betaln` of promoted values.
 
-    Logarithms of large gamma functions cancel. Stirling's series stand for them where the greater
-    argument is large, without the terms that cancel.
+    Logarithms of large gamma functions cancel. If the larger argument is large, Stirling's series
+    without the cancelling terms replace them.
 
     Source: DLMF 5.11.1.
     """
     ordered = a <= b
     a, b = where(ordered, a, b), where(ordered, b, a)
-    # A negative number shall leave the sum large, too.
+    # A negative number must leave the sum large, too.
     one = (b >= _LARGE) & ((a > 0) | (a + b >= _LARGE))
     both = one & (a >= _LARGE)
     of_a = prims.lgamma(a)
     few = of_a + (prims.lgamma(b) - prims.lgamma(a + b))
-    # Harmless numbers where the series is not used.
+    # Safe inputs where the series is not used.
     large = where(one, b, _LARGE)
     small = where(one, a, 1)
     ratio = small / large
@@ -80,7 +81,7 @@ def betaln(a: Any, b: Any) -> Any:
       >>> print(f"{mjax.scipy.special.betaln(2.0, 3.0):.4f}")
       -2.4849
     """
-    return log_beta(*inexact_arguments("betaln", a, b, ordered=True))
+    return widened(log_beta, *inexact_arguments("betaln", a, b, ordered=True))
 
 
 @fused
@@ -114,13 +115,13 @@ def betainc(a: Any, b: Any, x: Any) -> Any:
     Args:
       [a]
       [b]
-      x: upper limit of the integral; NaN is the result where it is not in [0, 1].
+      x: upper limit of the integral; the result is NaN unless it is in [0, 1].
 
     [broadcast]
 
     [real]
 
-    Source: `scipy.special.betainc`. It has a derivative in `x` alone.
+    Source: `scipy.special.betainc`. Differentiable only in `x`.
 
     Example:
       >>> print(f"{mjax.scipy.special.betainc(2.0, 2.0, 0.5):.4f}")

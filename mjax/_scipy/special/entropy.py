@@ -1,4 +1,4 @@
-"""Functions with logarithms: entropies, divergences, log-odds, Box-Cox transformations."""
+"""Entropies, divergences, log-odds and Box-Cox transformations."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mjax._scipy.special.arguments import (
     GIVES,
     X,
     inexact_arguments,
+    polynomial,
     real_arguments,
     settled_arguments,
     strong,
@@ -25,14 +26,14 @@ from mjax._scipy.special.arguments import (
 _X_Y = {"x": "x: array or scalar, the factor; ints and booleans become the default float.",
         "y": "y: array or scalar."}
 _P_Q = {"p": "p: array or scalar, a probability; ints and booleans become the default float.",
-        "q": "q: array or scalar, another one."}
+        "q": "q: array or scalar, another probability."}
 
 # ---- products with logarithms ----------------------------------------------------------
 
 
 @custom_jvp
 def times_log(x: Any, y: Any) -> Any:
-    """`xlogy` of values that are promoted."""
+    """`xlogy` of promoted values."""
     return where((x != 0) | isnan(y), x * lax.log(y), 0)
 
 
@@ -44,7 +45,7 @@ def _times_log_jvp(primals: Any, tangents: Any) -> Any:
 
 @custom_jvp
 def times_log1p(x: Any, y: Any) -> Any:
-    """`xlog1py` of values that are promoted."""
+    """`xlog1py` of promoted values."""
     return where((x != 0) | isnan(y), x * lax.log1p(y), 0)
 
 
@@ -139,8 +140,8 @@ def rel_entr(p: Any, q: Any) -> Any:
       [q]
 
     [broadcast]
-      It is 0 where `p` is 0 and `q` is not negative, and infinite where either is negative or
-      `q` is 0.
+      The value is 0 where `p` is 0 and `q` is not negative. It is infinite where either is
+      negative or `q` is 0.
 
     [real]
 
@@ -173,7 +174,7 @@ def kl_div(p: Any, q: Any) -> Any:
       [q]
 
     [broadcast]
-      Infinite as `rel_entr` is. Sums over distributions are equal to those of `rel_entr`.
+      Infinite wherever `rel_entr` is. Over distributions, both have the same sum.
 
     [real]
 
@@ -204,7 +205,7 @@ def _log_odds_jvp(primals: Any, tangents: Any) -> Any:
 @fused
 @documented(**X, **GIVES)
 def logit(x: Any) -> Any:
-    """Log-odds, `log(x / (1 - x))`; infinite at 0 and 1, NaN beyond.
+    """Log-odds, `log(x / (1 - x))`; infinite at 0 and 1, NaN outside.
 
     Args:
       [x]
@@ -242,10 +243,25 @@ def expit(x: Any) -> Any:
 # ---- Box-Cox transformations -----------------------------------------------------------
 
 
+@custom_jvp
 def _power_transform(log: Any, exponent: Any) -> Any:
     zero = exponent == 0
     safe = where(zero, 1, exponent)
     return where(zero, log, lax.expm1(safe * log) / safe)
+
+
+@_power_transform.defjvp
+def _power_transform_jvp(primals: Any, tangents: Any) -> Any:
+    (log, exponent), (dlog, dexponent) = primals, tangents
+    out = _power_transform(log, exponent)
+    u = exponent * log
+    small = (lax.abs(u) < 0.3) | (exponent == 0)
+    power = lax.exp(where(exponent == 0, 0, u))
+    # For small u the two terms of the slope cancel.
+    series = lax.square(where(small, log, 1)) * polynomial(where(small, u, 0), [
+        (k + 1) / math.factorial(k + 2) for k in range(13)])
+    safe, far = where(small, 1, exponent), where(small | (power == 0), 0, log)
+    return out, power * dlog + where(small, series, (far * power - out) / safe) * dexponent
 
 
 @fused
@@ -272,7 +288,7 @@ def boxcox(x: Any, lmbda: Any) -> Any:
 @fused
 @documented(**X, **GIVES)
 def boxcox1p(x: Any, lmbda: Any) -> Any:
-    """The Box-Cox transformation of `1 + x`, with all digits where `x` is small.
+    """The Box-Cox transformation of `1 + x`, accurate for small `x`.
 
     Args:
       [x]

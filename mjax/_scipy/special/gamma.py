@@ -1,4 +1,4 @@
-"""The gamma function, its logarithm and what is made of them."""
+"""The gamma function, its logarithm and functions derived from them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from mjax._scipy.special.arguments import (
     real_arguments,
     strong,
     where,
+    widened,
 )
 
 # ---- complex numbers -------------------------------------------------------------------
@@ -36,7 +37,7 @@ from mjax._scipy.special.arguments import (
 #: B_2k / (2k (2k - 1)), of the Stirling series.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156,
              -3617 / 122400)
-#: The series is exact to 50 bits from this size of the real or the imaginary part on.
+#: From this size of the real or imaginary part on, the series is accurate to 50 bits.
 _FAR = 7
 
 
@@ -49,7 +50,7 @@ def _stirling(z: Any) -> Any:
 def _to_the_right(z: Any) -> tuple[Any, Any]:
     """`z + n` with a real part beyond `_FAR`, and the logarithm of `gamma(z + n) / gamma(z)`.
 
-    The imaginary part is not negative, and the logarithm is continuous: whenever the product
+    The imaginary part must not be negative. The logarithm is continuous: each time the product
     `z (z + 1) ...` crosses the negative axis, a full turn is added.
     """
     near = (lax.real(z) < _FAR) & (lax.imag(z) < _FAR)
@@ -64,9 +65,9 @@ def _to_the_right(z: Any) -> tuple[Any, Any]:
 
 
 def _above(z: Any) -> Any:
-    """The principal branch for imaginary parts that are not negative."""
+    """The principal branch in the upper half plane."""
     reflected = (lax.real(z) < 0.5) & (lax.imag(z) < _FAR)
-    # `1 - z` has a negative imaginary part: its conjugate is taken.
+    # `1 - z` is in the lower half plane: its conjugate is used.
     mirror = where(reflected, 1 - lax.conj(z), z)
     shifted, growth = _to_the_right(mirror)
     out = _stirling(shifted) - growth
@@ -75,7 +76,7 @@ def _above(z: Any) -> Any:
     y = where(reflected, lax.imag(z), 0)
     whole = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
     sine = sin(lax.complex((x - whole) * math.pi, y * math.pi))
-    # The cosine of half of pi may be rounded below 0.
+    # The cosine of pi / 2 may be rounded below 0.
     sine = lax.complex(lax.real(sine), lax.abs(lax.imag(sine)))
     half_turns = lax.floor(x * 0.5 + 0.25) * (2 * math.pi)
     odd = whole - 2 * lax.floor(whole / 2)
@@ -124,7 +125,7 @@ def gammaln(x: Any) -> Any:
 @fused
 @documented(**X, **GIVES)
 def gammasgn(x: Any) -> Any:
-    """Sign of the gamma function; NaN at its poles, the negative whole numbers.
+    """Sign of the gamma function; NaN at its poles, the negative integers.
 
     Args:
       [x]
@@ -133,7 +134,7 @@ def gammasgn(x: Any) -> Any:
 
     [real]
 
-    Source: `scipy.special.gammasgn`, which has 0 for the poles.
+    Source: `scipy.special.gammasgn`, which gives 0 at the poles.
 
     Example:
       >>> print(mjax.scipy.special.gammasgn(jnp.array([1.5, -0.5, -1.5])))
@@ -151,7 +152,7 @@ def gammasgn(x: Any) -> Any:
 @fused
 @documented(**X, **GIVES)
 def gamma(x: Any) -> Any:
-    """The gamma function; NaN at the negative whole numbers, for complex `x` at 0, too.
+    """The gamma function; NaN at the negative integers and, for complex `x`, at 0.
 
     Args:
       [x]
@@ -166,14 +167,14 @@ def gamma(x: Any) -> Any:
     """
     x, = inexact_arguments("gamma", x)
     if dtypes.is_complex(typeof(x).dtype):
-        return cast(lax.exp(_complex_loggamma(x)), typeof(x).dtype)  # strongly typed, as JAX's
+        return cast(lax.exp(_complex_loggamma(x)), typeof(x).dtype)  # strongly typed, as in JAX
     return gammasgn(x) * lax.exp(prims.lgamma(x))
 
 
 @fused
 @documented(**X, **GIVES)
 def loggamma(x: Any) -> Any:
-    """Principal branch of the logarithm of the gamma function; NaN for reals up to 0.
+    """Principal branch of the logarithm of the gamma function; NaN for real `x <= 0`.
 
     Args:
       [x]
@@ -189,8 +190,24 @@ def loggamma(x: Any) -> Any:
     """
     x, = inexact_arguments("loggamma", x)
     if dtypes.is_complex(typeof(x).dtype):
-        return cast(_complex_loggamma(x), typeof(x).dtype)  # strongly typed, as JAX's
+        return cast(_complex_loggamma(x), typeof(x).dtype)  # strongly typed, as in JAX
     return where(x > 0, prims.lgamma(x), math.nan)
+
+
+@custom_jvp
+def _digamma(x: Any) -> Any:
+    return prims.digamma(x)
+
+
+@_digamma.defjvp
+def _digamma_jvp(primals: Any, tangents: Any) -> Any:
+    """The slope left of 0 is that of the mirrored point: the series there has no digits."""
+    (x,), (t,) = primals, tangents
+    left = x < 0
+    mirrored = prims.polygamma(_c(x, 1), where(left, 1 - x, x))
+    part = where(left, x - lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN), 0.5)
+    return _digamma(x), t * where(left, lax.square(math.pi / sin(math.pi * part)) - mirrored,
+                                  mirrored)
 
 
 @fused
@@ -211,7 +228,7 @@ def digamma(x: Any) -> Any:
       >>> print(f"{mjax.scipy.special.digamma(1.0):.4f}")
       -0.5772
     """
-    return prims.digamma(*inexact_arguments("digamma", x))
+    return _digamma(*inexact_arguments("digamma", x))
 
 
 @fused
@@ -226,7 +243,7 @@ def polygamma(n: Any, x: Any) -> Any:
     [broadcast]
 
     Raises:
-      ValueError: the dtype of `n` is not an integer one; `x` is complex.
+      ValueError: the dtype of `n` is not an integer dtype, or `x` is complex.
 
     Source: `scipy.special.polygamma`.
 
@@ -251,10 +268,10 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
     Args:
       n: array or scalar; ints and booleans become the default float.
-      exact: must be False: integers have a limited size.
+      exact: must be False: array integers have a limited size.
 
     Returns:
-      An array of the shape of `n`, of its dtype if that is inexact.
+      An array of the shape of `n`, in its dtype if inexact.
 
     Raises:
       NotImplementedError: `exact` is true.
@@ -266,7 +283,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
       [  1.   6. 120.]
     """
     if exact:
-        msg = ("factorial: exact=True is not supported: arrays hold no integers of any size. Use "
+        msg = ("factorial: exact=True is not supported: array integers have a limited size. Use "
                "math.factorial for Python integers.")
         raise NotImplementedError(msg)
     n, = inexact_arguments("factorial", n)
@@ -280,7 +297,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
     Args:
       N: array or scalar, the number of things; ints and booleans become the default float.
-      k: array or scalar, the number that is chosen.
+      k: array or scalar, the number of things chosen.
       repetition: whether a thing may be chosen more than once.
 
     [broadcast]
@@ -293,20 +310,33 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
     """
     N, k = inexact_arguments("comb", N, k)
     if repetition:
-        return where((k == 0) & (N >= 0), 1, _binomial(N + k - 1, k))
-    return _binomial(N, k)
+        return where((k == 0) & (N >= 0), 1, widened(_binomial, N + k - 1, k))
+    return widened(_binomial, N, k)
 
 
 def _binomial(N: Any, k: Any) -> Any:
     possible = (k <= N) & (N >= 0) & (k >= 0)
     N, k = where(possible, N, 0), where(possible, k, 0)
-    ways = lax.exp(prims.lgamma(N + 1) - prims.lgamma(k + 1) - prims.lgamma(N + 1 - k))
-    return where(possible, ways, 0)
+    k = where(2 * k > N, N - k, k)
+    rest, large = N - k + 1, N > 30
+    falling = where(large, log_large_poch(where(large, rest, 30), where(large, k, 0)),
+                    prims.lgamma(N + 1) - prims.lgamma(rest))
+    return where(possible, lax.exp(falling - prims.lgamma(k + 1)), 0)
 
 
 @custom_jvp
 def _poch(z: Any, m: Any) -> Any:
-    return where(m == 0, 1, gamma(z + m) / gamma(z))
+    large = (z > 8) & (z + m > 8) & (lax.max(z, z + m) > 30)
+    far = lax.exp(log_large_poch(where(large, z, 30), where(large, m, 0)))
+    return where(m == 0, 1, where(large, far, gamma(z + m) / gamma(z)))
+
+
+def log_large_poch(z: Any, m: Any) -> Any:
+    """`log(poch(z, m))` by Stirling's series, of numbers whose gamma functions may overflow."""
+    corrections = [polynomial(1 / lax.square(y), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188,
+                                                  -691 / 360360]) / y for y in (z, z + m)]
+    return (m * lax.log(z) + ((z + m - 0.5) * lax.log1p(m / z) - m)
+            + (corrections[1] - corrections[0]))
 
 
 @_poch.defjvp
@@ -336,7 +366,7 @@ def poch(z: Any, m: Any) -> Any:
       >>> print(f"{mjax.scipy.special.poch(2.0, 3.0):.4f}")
       24.0000
     """
-    return _poch(*real_arguments("poch", z, m))
+    return widened(_poch, *real_arguments("poch", z, m))
 
 
 @fused(static_argnames=("d",))
@@ -348,7 +378,7 @@ def multigammaln(a: Any, d: Any) -> Any:
       d: the dimension, a Python int.
 
     Returns:
-      An array of the shape of `a`, of its dtype if that is inexact.
+      An array of the shape of `a`, in its dtype if inexact.
 
     Raises:
       TypeError: `d` is an array that is being traced: mark it as static.

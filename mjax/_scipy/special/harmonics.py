@@ -23,7 +23,7 @@ from mjax._scipy.special.arguments import where
 def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     """Associated Legendre functions of cos(theta), normalized for the sphere, for `0 <= m`.
 
-    From degree and order m, where they are products, the degree goes up to n.
+    The recurrence starts at degree m, where the functions are products, and ends at degree n.
 
     Source: Holmes and Featherstone 2002, "A unified approach to the Clenshaw summation and the
     recursive computation of very high degree and order normalised associated Legendre functions".
@@ -33,7 +33,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     def climb(k: Any, state: Any) -> Any:
         last, current, out = state
         degree = cast(k, typeof(theta).dtype)
-        # Up to degree m, the order is raised together with the degree.
+        # Up to degree m, order and degree increase together.
         step = -y * lax.sqrt(1 + 0.5 / degree)
         square = lax.square(degree) - lax.square(m)
         apart = degree > m
@@ -60,7 +60,7 @@ def _harmonics(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
         cast(x, dtype) for x in (lax.min(n, constant_like(n, n_max)), lax.abs(m), theta, phi)])
     size = _legendre(n, m, theta, n_max)
     angle = m * phi
-    # A negative order is the conjugate, negated where it is odd.
+    # A negative order gives the conjugate, negated if the order is odd.
     odd = m - 2 * lax.floor(m * 0.5) == 1
     sign = where(negative & odd, -1 + m * 0, 1)
     real, imaginary = sign * size * cos(angle), sign * size * sin(angle)
@@ -77,9 +77,9 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None,
       m: array of ints, orders; the function is 0 where they are greater than `n`.
       theta: array of polar angles, from 0 to pi; a scalar counts as an array of one.
       phi: array of azimuths.
-      diff_n: not supported; take derivatives of this function.
-      n_max: the greatest degree, a Python int; greater ones are taken for it. By default that of
-        `n`, which must then be known when the function is traced.
+      diff_n: not supported; differentiate this function instead.
+      n_max: the greatest degree, a Python int; greater degrees are clamped to it. By default the
+        maximum of `n`, which must then be static.
 
     Returns:
       A complex array of the shape that the arguments broadcast to.
@@ -98,7 +98,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None,
       [0.48860252+0.j]
     """
     if diff_n is not None:
-        msg = "sph_harm_y: diff_n is not supported. Differentiate sph_harm_y by theta and phi."
+        msg = "sph_harm_y: diff_n is not supported. Differentiate sph_harm_y in theta and phi."
         raise NotImplementedError(msg)
     n, m = asarray(n), asarray(m)
     for name, x in (("n", n), ("m", m)):
@@ -109,7 +109,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None,
         try:
             n_max = int(max(n))
         except TypeError as error:
-            error.add_note("sph_harm_y: give n_max, a Python int, where n is traced.")
+            error.add_note("sph_harm_y: give n_max, a Python int, if n is traced.")
             raise
     theta = asarray(theta)
     if not typeof(theta).shape:

@@ -20,9 +20,9 @@ from mjax._numpy.reductions import any
 from mjax._scipy.special.arguments import GIVES, inexact_arguments, real_arguments, where, widened
 from mjax._scipy.special.gamma import gamma
 
-#: Bounds the terms of a series.
+#: Limit of the number of terms of a series.
 _STEPS = 1000
-#: Beyond this the series of 1F1 is asymptotic; that of 2F1 is slow.
+#: Beyond this, 1F1 uses its asymptotic series, and the series of 2F1 converges slowly.
 _FAR, _NEAR_ONE = 100.0, 0.9
 
 _PARAMETERS = {
@@ -43,7 +43,7 @@ def _whole(x: Any) -> Any:
 
 
 def _stops(x: Any) -> Any:
-    """Whether products x (x + 1) (x + 2) ... come to 0."""
+    """Whether a factor of x (x + 1) (x + 2) ... is 0."""
     return _whole(x) & (x <= 0)
 
 
@@ -55,15 +55,15 @@ def _sum(ratio: Ratio, active: Any, weight: Ratio | None = None, steps: int = _S
     """`1 + r(0) + r(0) r(1) + ...` to the last digit, for all elements at once.
 
     Args:
-      ratio: see `Ratio`.
-      active: which elements need it.
-      weight: `w(k)` multiplies term k, if it is given.
-      steps: the number of terms at most.
+      ratio: the quotient of successive terms; see `Ratio`.
+      active: flags the elements that need the sum.
+      weight: if given, `weight(k)` multiplies term k.
+      steps: the limit of the number of terms.
     """
     like = ratio(0.0)
     eps, dtype = _eps(like), typeof(like).dtype
     one = cast(like * 0, dtype) + 1
-    one = where(one == 1, one, 1)  # the ratio may be infinite where it is not needed
+    one = where(one == 1, one, 1)  # the ratio may be infinite in inactive elements
 
     def step(state: Any) -> Any:
         k, going, term, total = state
@@ -79,7 +79,7 @@ def _sum(ratio: Ratio, active: Any, weight: Ratio | None = None, steps: int = _S
 
 
 def _slope(ratio: Ratio, change: Ratio, active: Any) -> Any:
-    """The derivative of `_sum` in a parameter, in which that of the ratio is `change`."""
+    """The derivative of `_sum` in a parameter; `change` is the ratio's derivative in it."""
     like = ratio(0.0)
     eps, dtype = _eps(like), typeof(like).dtype
     zero = where(like == like, 0, like)
@@ -106,7 +106,7 @@ def _confluent_ratio(a: Any, b: Any, x: Any) -> Ratio:
 
 def _confluent(a: Any, b: Any, x: Any) -> Any:
     a, b, x = broadcast_values("hyp1f1", a, b, x)
-    # Terms of one sign: Kummer's transformation.
+    # Kummer's transformation makes the terms of one sign.
     negative = x < 0
     scale = where(negative, lax.exp(x), 1)
     first, argument = where(negative, b - a, a), lax.abs(x)
@@ -174,7 +174,7 @@ def _gauss_ratio(a: Any, b: Any, c: Any, x: Any) -> Ratio:
 
 
 def _near_one(a: Any, b: Any, c: Any, x: Any, here: Any) -> Any:
-    """2F1 near x = 1 where c - a - b is positive and not whole. Source: DLMF 15.8.4."""
+    """2F1 near x = 1 if c - a - b is positive and not an integer. Source: DLMF 15.8.4."""
     d, y = c - a - b, 1 - x
     direct = _sum(_gauss_ratio(a, b, 1 - d, y), here)
     crossed = _sum(_gauss_ratio(c - a, c - b, 1 + d, y), here)
@@ -184,10 +184,10 @@ def _near_one(a: Any, b: Any, c: Any, x: Any, here: Any) -> Any:
 
 
 def _near_one_whole(a: Any, b: Any, c: Any, x: Any, here: Any) -> Any:
-    """2F1 near x = 1 where m = c - a - b is 0, 1, 2, ... Source: DLMF 15.8.10."""
+    """2F1 near x = 1 if m = c - a - b is 0, 1, 2, ... Source: DLMF 15.8.10."""
     y = where(here, 1 - x, 0.5)
     m = where(here, lax.round(c - a - b, lax.RoundingMethod.TO_NEAREST_EVEN), 0)
-    # Terms k = 0, 1, ..., m - 1; the factorials fall.
+    # Terms k = 0, 1, ..., m - 1; the factorials decrease.
     finite = _sum(lambda k: where(k + 1 < m, -(a + k) * (b + k) * y / (
         (k + 1) * where(k + 1 < m, m - 1 - k, 1)), 0), here & (m > 1))
     finite = where(m > 0, finite * gamma(m) * _inverse_gamma(a + m) * _inverse_gamma(b + m), 0)
@@ -201,10 +201,10 @@ def _near_one_whole(a: Any, b: Any, c: Any, x: Any, here: Any) -> Any:
 
 
 def _inside(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """2F1 for 0 <= x < 1, or where the series is a polynomial."""
+    """2F1 for 0 <= x < 1, or if the series is a polynomial."""
     ends = _stops(a) | _stops(b)
     d = c - a - b
-    # Euler's transformation: terms of one sign, none of them too large.
+    # Euler's transformation makes the terms of one sign and of moderate size.
     turned = (d < 0) & ~ends
     scale = where(turned, lax.pow(where(turned, 1 - x, 1), d), 1)
     a, b, d = where(turned, c - a, a), where(turned, c - b, b), lax.abs(d)
@@ -213,7 +213,7 @@ def _inside(a: Any, b: Any, c: Any, x: Any) -> Any:
     distance = lax.abs(d - lax.round(d, lax.RoundingMethod.TO_NEAREST_EVEN))
     whole = near & (distance < 50 * _eps(x))
     apart = near & (distance > 0.01)
-    # Between them both lose digits, and the series is slow.
+    # In between, both lose digits and the series converges slowly.
     out = _sum(_gauss_ratio(a, b, c, x), ~(whole | apart), steps=20 * _STEPS)
     out = where(apart, _near_one(a, b, c, x, apart), out)
     return scale * where(whole, _near_one_whole(a, b, c, x, whole), out)
@@ -222,7 +222,7 @@ def _inside(a: Any, b: Any, c: Any, x: Any) -> Any:
 def _gauss(a: Any, b: Any, c: Any, x: Any) -> Any:
     a, b, c, x = broadcast_values("hyp2f1", a, b, c, x)
     ends = _stops(a) | _stops(b)
-    # To arguments between 0 and 1: Pfaff's transformation.
+    # Pfaff's transformation maps the argument into (0, 1).
     turned = (x < 0) & ~ends
     scale = where(turned, lax.pow(where(turned, 1 - x, 1), -a), 1)
     out = scale * _inside(a, where(turned, c - b, b), c, where(turned, x / (x - 1), x))
@@ -274,8 +274,8 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     [float]
 
     Source: `scipy.special.hyp2f1`. Algorithms: Pearson, Olver and Porter 2014, "Numerical methods
-    for the computation of the confluent and Gauss hypergeometric functions". The derivatives in
-    the parameters are of the series, for `abs(x) < 1`.
+    for the computation of the confluent and Gauss hypergeometric functions". Derivatives in
+    the parameters differentiate the series, for `abs(x) < 1`.
 
     Example:
       >>> print(f"{mjax.scipy.special.hyp2f1(1.0, 1.0, 2.0, 0.5):.4f}")

@@ -46,7 +46,7 @@ def _integral_of_decay(x: Any) -> Any:
 def _integral_of_growth(x: Any) -> Any:
     """Ei of positive numbers."""
     near = x * rational(x, tables.EI_NEAR) + lax.log(x) + np.euler_gamma
-    # The exponential may overflow where its quotient does not.
+    # The exponential may overflow although the quotient does not.
     half = lax.exp(x * 0.5)
     far = half * (rational(1 / x, tables.EI_FAR) / x) * half
     return where(x <= 4, near, where(x == math.inf, x, far))
@@ -130,7 +130,7 @@ def _by_series(n: Any, x: Any, active: Any) -> Any:
         k, going, power, total = state
         power = where(k == 0, 1, power * -x / where(k == 0, 1, k))
         apart = k - n + 1
-        # The term that the logarithm stands for is left out.
+        # Leaves out the term that the logarithm replaces.
         term = where(apart == 0, 0, power / where(apart == 0, 1, apart))
         total = total - term
         going = going & ((lax.abs(term) > eps * lax.abs(total)) | (apart <= 0))
@@ -174,6 +174,10 @@ def _generalized(n: Any, x: Any) -> Any:
     series = _by_series(where(near, n, 1), where(near, x, 1), near)
     fraction = _by_fraction(where(far, n, 1), where(far, x, 2), far)
     out = where(near, series, where(far, fraction, lax.exp(-x) / x))
+    # The series of these orders cancels around 1.
+    first = _integral_of_decay(where(regular, x, 1))
+    out = where(regular & (n == 1), first, out)
+    out = where(near & (n == 2), lax.exp(-x) - x * first, out)
     at_zero = where(n > 1, 1 / where(n > 1, n - 1, 1), math.inf)
     out = where(x == 0, at_zero, out)
     return where((n < 0) | (x < 0) | (x != x), math.nan, out)
@@ -199,10 +203,10 @@ def expn(n: Any, x: Any) -> Any:
     """The generalized exponential integral E_n, of `exp(-x * t) / t**n` from 1 on.
 
     Args:
-      n: array or scalar, the order: whole numbers from 0 on.
+      n: array or scalar, the order: a non-negative integer.
       [x]
 
-    [broadcast] NaN for negative arguments. There is no derivative in `n`.
+    [broadcast] NaN for negative arguments. Not differentiable in `n`.
 
     [real]
 
@@ -251,14 +255,14 @@ def _sici_jvp(primals: Any, tangents: Any) -> Any:
 @fused
 @documented(**X)
 def sici(x: Any) -> tuple[Any, Any]:
-    """The sine integral, from 0 to `x`, and the cosine integral, from `x` to infinity and negated.
+    """The sine integral Si, from 0 to `x`, and the cosine integral Ci, from infinity to `x`.
 
     Args:
       [x]
 
     Returns:
-      Two arrays of the shape of `x`. The cosine integral of negative numbers is that of their
-      absolute values, and NaN of -inf.
+      Two arrays of the shape of `x`. The cosine integral of a negative number is that of its
+      absolute value; of -inf it is NaN.
 
     Raises:
       ValueError: `x` is complex.
@@ -277,7 +281,7 @@ def sici(x: Any) -> tuple[Any, Any]:
 # ---- the dilogarithm -------------------------------------------------------------------
 
 def _dilogarithm(u: Any) -> Any:
-    """That of `1 - exp(-u)`, for `u` between -log(2) and log(2)."""
+    """The dilogarithm of `1 - exp(-u)`, for `u` between -log(2) and log(2)."""
     square = u * u
     return u - square * 0.25 + u * square * polynomial(square, tables.BERNOULLI)
 
@@ -287,7 +291,7 @@ def _spence(x: Any) -> Any:
     large = x > 2
     y = where(large, 1 / x, x)
     small = y < 0.5
-    # Near 0 the result is near that at 0: it needs no care for the digits of x.
+    # Near 0 the result hardly depends on x, so rounding x is harmless.
     log, rest = lax.log(y), lax.log(1 - y)
     out = _dilogarithm(-where(small, rest, log))
     out = where(small, math.pi**2 / 6 - where(y == 0, 0, log * rest) - out, out)
@@ -311,7 +315,7 @@ def spence(x: Any) -> Any:
       x: array or scalar of dtype float32 or float64.
 
     Returns:
-      An array of its shape and dtype; NaN for negative `x`.
+      An array of the shape and dtype of `x`; NaN for negative `x`.
 
     Raises:
       TypeError: the dtype is neither float32 nor float64.

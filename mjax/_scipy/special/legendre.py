@@ -1,4 +1,4 @@
-"""Associated Legendre functions of the first kind, of all orders and degrees at once."""
+"""Associated Legendre functions of the first kind, for all orders and degrees at once."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ValueError: `z` does not have one axis, or `m` or `n` is negative.""",
 
 
 def _coefficients(orders: int, degrees: int, normalized: bool) -> tuple[np.ndarray, ...]:
-    """Those of the recurrence `q[l] = a z q[l - 1] - b q[l - 2]`, and where it starts: `q[l] = d`.
+    """Coefficients a, b of `q[l] = a z q[l - 1] - b q[l - 2]`, and d of its start, `q[l] = d`.
 
-    The functions are `(-1)**m (1 - z**2)**(m / 2) q[l, m]`, so that q are polynomials.
+    The functions are `(-1)**m (1 - z**2)**(m / 2) q[l, m]`, where the `q` are polynomials.
     """
     degree, order = np.mgrid[:degrees + 1, :orders + 1].astype(float)
     apart = degree > order
@@ -46,7 +46,7 @@ def _coefficients(orders: int, degrees: int, normalized: bool) -> tuple[np.ndarr
             a = (2 * degree - 1) / (degree - order)
             b = (degree + order - 1) / (degree - order)
             starts = np.cumprod(np.where(diagonal, 2.0 * diagonal - 1, 1))
-    # The first step from the diagonal has nothing two degrees below.
+    # The first step from the diagonal has no term two degrees below.
     b = np.where(degree > order + 1, b, 0)
     return np.where(apart, a, 0), np.where(apart, b, 0), np.where(degree == order, starts, 0)
 
@@ -96,8 +96,8 @@ def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
     Args:
       [degrees]
       [points]
-      is_normalized: whether to scale them so that spherical harmonics, which are their products
-        with `exp(1j * order * angle)`, are orthonormal on the sphere.
+      is_normalized: whether to scale the functions for spherical harmonics: their products with
+        `exp(1j * order * angle)` are then orthonormal on the sphere.
 
     Returns:
       Values of shape `(m + 1, n + 1, k)`, with the phase of Condon and Shortley, in the dtype of

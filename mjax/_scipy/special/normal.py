@@ -29,13 +29,13 @@ from mjax._scipy.special.arguments import (
 
 _ARGUMENT = {
     "x": "x: array or scalar of dtype float32 or float64.",
-    "gives": "Returns:\n  An array of its shape and dtype.\n\nRaises:\n"
+    "gives": "Returns:\n  An array of the shape and dtype of `x`.\n\nRaises:\n"
              "  TypeError: the dtype is neither float32 nor float64.",
 }
 
 
 def distribution(x: Any) -> Any:
-    """`ndtr` of a value: either tail with all its digits."""
+    """`ndtr` of a value, accurate in both tails."""
     w = x * _c(x, math.sqrt(0.5))
     z = lax.abs(w)
     tail = prims.erfc(z)
@@ -64,7 +64,7 @@ def ndtr(x: Any) -> Any:
 
 # ---- the inverse -----------------------------------------------------------------------
 
-#: Numerators and denominators of the approximations: in the middle, in the tails, far out.
+#: Numerators and denominators of the approximations: center, tails, far tails.
 _MIDDLE = ((3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
             1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
             3.3430575583588128105e4, 2.5090809287301226727e3),
@@ -113,7 +113,7 @@ def _quantile_jvp(primals: Any, tangents: Any) -> Any:
     out = quantile(p)
     finite = lax.is_finite(out)
     slope = lax.exp(lax.square(where(finite, out, 0)) * 0.5) * math.sqrt(2 * math.pi)
-    # At 0 and 1 the quantile is infinite, and its derivative 0; outside of them it is NaN.
+    # At 0 and 1 the quantile is infinite and its derivative 0; outside [0, 1] it is NaN.
     return out, where((p == 0) | (p == 1), 0, where(finite, slope, math.nan)) * t
 
 
@@ -140,12 +140,17 @@ def ndtri(p: Any) -> Any:
 # ---- the logarithm ---------------------------------------------------------------------
 
 
+def _low(x: Any) -> float:
+    """The end of the range of the asymptotic series."""
+    return -20.0 if typeof(x).dtype == np.float64 else -10.0
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(0,))
 def log_distribution(terms: int, x: Any) -> Any:
     """`log_ndtr` of a value."""
-    low = -20.0 if typeof(x).dtype == np.float64 else -10.0
+    low = _low(x)
     below, above = x <= low, x > 0
-    # The probability of the nearer tail has all its digits.
+    # The nearer tail's probability is accurate.
     tail = distribution(where(below, low, -lax.abs(x)))
     far = where(below, x, low)
     return where(above, lax.log1p(-tail), where(below, _log_far_tail(far, terms), lax.log(tail)))
@@ -154,35 +159,44 @@ def log_distribution(terms: int, x: Any) -> Any:
 def _log_far_tail(x: Any, terms: int) -> Any:
     """The asymptotic series for large negative `x`: 1 - 1/x**2 + 3/x**4 - 15/x**6 + ..."""
     square = lax.square(x)
-    coefficients = [float(np.prod(np.arange(1.0, 2 * n, 2.0)) * (-1) ** n)
-                    for n in range(terms + 1)]
     scale = -0.5 * square - lax.log(-x) - 0.5 * math.log(2 * math.pi)
     if not terms:
         return scale
-    return scale + lax.log(polynomial(1 / square, coefficients))
+    return scale + lax.log(_far_tail(square, terms))
+
+
+def _far_tail(square: Any, terms: int) -> Any:
+    """`ndtr(x) * -x / density(x)` for large negative `x`, from its square."""
+    coefficients = [float(np.prod(np.arange(1.0, 2 * n, 2.0)) * (-1) ** n)
+                    for n in range(terms + 1)]
+    return polynomial(1 / square, coefficients)
 
 
 @log_distribution.defjvp
 def _log_distribution_jvp(terms: int, primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    out = log_distribution(terms, x)
+    out, low = log_distribution(terms, x), _low(x)
+    below = x <= low
+    far = where(below, x, low)
     log_density = -0.5 * lax.square(x) - 0.5 * math.log(2 * math.pi)
-    return out, t * lax.exp(log_density - out)
+    # The difference of large logarithms has no digits far out.
+    slope = where(below, -far / _far_tail(lax.square(far), terms),
+                  lax.exp(where(below, 0, log_density - out)))
+    return out, t * slope
 
 
 @fused(static_argnames=("series_order",))
 @documented(**_ARGUMENT)
 def log_ndtr(x: Any, series_order: int = 3) -> Any:
-    """The logarithm of `ndtr`, with all digits in either tail.
+    """The logarithm of `ndtr`, accurate in both tails.
 
     Args:
       [x]
-      series_order: a Python int, the number of terms of the series of the lower tail, 30 at
-        most.
+      series_order: the number of terms of the lower tail's series, a Python int up to 30.
 
     [gives]
       TypeError: `series_order` is not an int.
-      ValueError: it is negative, or above 30.
+      ValueError: `series_order` is negative or above 30.
 
     Source: `scipy.special.log_ndtr`, which does not have `series_order`. Below -20 (-10 for
     float32): the asymptotic series, Abramowitz and Stegun 26.2.12.
@@ -205,7 +219,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 
 def _integral(h: Any, a: Any) -> Any:
-    """T for `0 <= a <= 1`, by the Gauss-Legendre rule of 26 points, of which half are enough."""
+    """T for `0 <= a <= 1`, by half of the symmetric Gauss-Legendre rule of 26 points."""
     points, weights = np.polynomial.legendre.leggauss(26)
     total = 0.0
     for point, weight in zip(points[13:], weights[13:], strict=True):
@@ -218,11 +232,11 @@ def _owen(h: Any, a: Any) -> Any:
     height, size = lax.abs(h), lax.abs(a)
     outer = size > 1
     scaled = height * size
-    # Infinity times 0 is not a number.
+    # Infinity times 0 is NaN.
     scaled = where((height == 0) | (size == 0), 0, scaled)
     out = _integral(where(outer, scaled, height), where(outer, 1 / size, size))
     out = where(height == 0, arctan(where(outer, 1 / size, size)) / (2 * math.pi), out)
-    # T(h, a) + T(a h, 1 / a), in the one of two forms that does not cancel.
+    # T(h, a) + T(a h, 1 / a), in the form that does not cancel.
     x, y = height * math.sqrt(0.5), scaled * math.sqrt(0.5)
     p, q = prims.erfc(x), prims.erfc(y)
     whole = where(scaled <= 0.67, 0.25 - 0.25 * prims.erf(x) * prims.erf(y),

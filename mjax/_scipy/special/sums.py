@@ -1,4 +1,4 @@
-"""Sums of exponentials: logsumexp and the softmax family, with the masks that `nn` offers."""
+"""Sums of exponentials: logsumexp and the softmax family, with masks for `nn`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like as _c
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient
-from mjax._numpy.core import as_array, cast, choose, promote_dtypes_inexact
+from mjax._numpy.core import cast, choose, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes, mask_argument, masked, max, sum
 from mjax._scipy.special.arguments import inexact_arguments
@@ -23,21 +24,21 @@ from mjax._scipy.special.arguments import inexact_arguments
 @fused(values=("a", "b", "where"), static_argnames=("axis", "keepdims", "return_sign"))
 def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
               return_sign: bool = False, where: Any = None) -> Any:
-    """Logarithms of sums of exponentials over axes: `log(sum(b * exp(a)))`, without overflow.
+    """The logarithm of a sum of exponentials over axes, `log(sum(b * exp(a)))`, without overflow.
 
     Args:
       a: array or scalar; ints and booleans become the default float.
       axis: an axis or a sequence of them; None: all.
-      b: factors of the exponentials, of a shape that broadcasts with that of `a`. Infinite
-        elements of `a` do not count where they are 0.
+      b: factors of the exponentials, broadcast with `a`. Infinite elements of
+        `a` with factor 0 do not count.
       keepdims: whether the axes stay, with size 1.
-      return_sign: whether to give the signs of the sums, too.
-      where: mask of the elements that count.
+      return_sign: whether to return the signs of the sums, too.
+      where: mask of the elements to include.
 
     Returns:
-      An array without the axes; -inf for sums of nothing, NaN for negative sums. With
-      `return_sign` a pair: the logarithms of the absolute values, and the signs, which are unit
-      complex numbers for complex `a`.
+      An array without the axes; -inf for empty sums, NaN for negative ones. With `return_sign`, a
+      pair: the logarithms of the absolute values, and the signs, which for complex `a` are
+      complex numbers of modulus 1.
 
     Raises:
       ValueError: an axis is out of range or named twice; `where` is not a mask.
@@ -80,7 +81,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False,
 
 
 def _without(x: Any, where: Any) -> Any:
-    """The elements that a mask leaves, -inf in the places of the others."""
+    """The elements where the mask is true, and -inf elsewhere."""
     if where is None:
         return x
     return masked("softmax", x, where, -np.inf)
@@ -94,7 +95,7 @@ def softmax_over(x: Any, axis: Any, where: Any) -> Any:
     Args:
       x: values of an inexact dtype.
       axis: an axis or a sequence of them; None: all.
-      where: mask of the elements that count, or None.
+      where: mask of the elements to include, or None.
     """
     return _softmax(axis, x) if where is None else _masked_softmax(axis, x, where)
 
@@ -117,7 +118,7 @@ def _masked_softmax(axis: Any, x: Any, where: Any) -> Any:
     kept = _without(x, where)
     greatest = max(kept, axis, keepdims=True, initial=-np.inf)
     powers = lax.exp(lax.sub(kept, greatest))
-    # If all elements are masked the quotients are NaN, and are masked below.
+    # If all elements are masked, the quotients are NaN and are masked below.
     out = lax.div(powers, sum(powers, axis, keepdims=True))
     return masked("softmax", out, where, 0)
 
@@ -135,7 +136,7 @@ def log_softmax_over(x: Any, axis: Any, where: Any) -> Any:
     Args:
       x: values of an inexact dtype.
       axis: an axis or a sequence of them; None: all.
-      where: mask of the elements that count, or None.
+      where: mask of the elements to include, or None.
     """
     kept = _without(x, where)
     greatest = stop_gradient(max(kept, axis, keepdims=True, initial=-np.inf))
@@ -146,7 +147,7 @@ def log_softmax_over(x: Any, axis: Any, where: Any) -> Any:
 
 def softmax_arguments(name: str, x: Any, where: Any = None) -> tuple[Any, Any]:
     """The argument of a softmax in an inexact dtype, and its mask broadcast with it."""
-    x, = map(as_array, promote_dtypes_inexact(x))
+    x, = map(array_of, promote_dtypes_inexact(x))
     if where is None:
         return x, None
     where = mask_argument(name, where)

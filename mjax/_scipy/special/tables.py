@@ -2,7 +2,7 @@
 
 A table has a row for each interval of its variable, in ascending order. A row holds the upper end,
 the center, and the coefficients of numerator and denominator in the distance from the center, the
-constant ones first.
+constant terms first.
 
 The coefficients were computed with 60 digits, by interpolation at the Chebyshev points of each
 interval. The approximations differ from the functions by less than 1/4 ulp of float64.

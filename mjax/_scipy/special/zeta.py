@@ -15,8 +15,9 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.transforms.forward import jvp
-from mjax._numpy.core import as_array, concrete_int
+from mjax._numpy.core import concrete_int
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import GIVES, inexact_arguments
 
@@ -41,7 +42,7 @@ _TERMS = {4: (8, 6), 8: (12, 14)}
 
 
 def _series(s: Any, a: Any) -> Any:
-    """`zeta` by the Euler-Maclaurin formula, which both derivatives are taken of.
+    """`zeta` by the Euler-Maclaurin formula, from which both derivatives follow.
 
     Source: Johansson 2015, "Rigorous high-precision computation of the Hurwitz zeta function and
     its derivatives", formula 5.
@@ -86,7 +87,7 @@ def zeta(x: Any, q: Any = None) -> Any:
     Raises:
       NotImplementedError: `q` is None.
 
-    Source: `scipy.special.zeta`, which has complex `x` and no need of `q`.
+    Source: `scipy.special.zeta`, which also takes complex `x` and makes `q` optional.
 
     Example:
       >>> print(f"{mjax.scipy.special.zeta(2.0, 1.0):.4f}")
@@ -112,8 +113,8 @@ def bernoulli(n: int) -> Any:
       n: a Python int.
 
     Returns:
-      An array of shape `(n + 1,)` and the default float dtype, B_1 as -1/2. Numbers that are too
-      large are infinite.
+      An array of shape `(n + 1,)` and the default float dtype, with B_1 = -1/2. Numbers that
+      overflow are infinite.
 
     Raises:
       ValueError: `n` is negative.
@@ -136,4 +137,4 @@ def bernoulli(n: int) -> Any:
     values[2:2 + 2 * len(even):2] = even
     values[_INFINITE::4], values[_INFINITE + 2::4] = -math.inf, math.inf
     with np.errstate(over="ignore"):
-        return as_array(values[:n + 1].astype(dtypes.dtype_of_python(float)))
+        return array_of(values[:n + 1].astype(dtypes.dtype_of_python(float)))

@@ -1,1 +1,1 @@
-"""Probability distributions and statistics, as `scipy.stats` has them."""
+"""Probability distributions and statistics, following `scipy.stats`."""

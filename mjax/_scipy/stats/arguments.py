@@ -1,4 +1,4 @@
-"""Helpers that the distributions share: arguments, descriptions, a logarithm of tails."""
+"""Helpers shared by the distributions: arguments, docstring fragments, tail logarithms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import math
 import textwrap
 from typing import Any
 
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._scipy.special.arguments import where
 
 
 def described(name: str, formula: str, outside: str = "", **parameters: str) -> dict[str, str]:
-    """Fragments of the docstrings of a distribution; see `documented`.
+    """Docstring fragments of a distribution; see `documented`.
 
     Args:
-      name: its name in `scipy.stats`.
-      formula: its density or probabilities, with y for `(x - loc) / scale`.
-      outside: what is said besides about results.
-      parameters: the descriptions of the arguments.
+      name: the distribution's name in `scipy.stats`.
+      formula: the density or the probabilities, with y for `(x - loc) / scale`.
+      outside: further sentences about the results, as values outside the support.
+      parameters: descriptions of the arguments, by name.
     """
-    gives = ("Returns:\n  An array of the shape that the arguments broadcast to, of their common "
-             "dtype if that\n  is inexact, else of the default float.")
+    gives = ("Returns:\n  An array of the broadcast shape of the arguments. Its dtype is their "
+             "common dtype if\n  inexact, else the default float.")
     if outside:
         gives += "\n" + textwrap.fill(outside, 88, initial_indent="  ", subsequent_indent="  ")
     return {**parameters, "gives": (
@@ -28,13 +29,25 @@ def described(name: str, formula: str, outside: str = "", **parameters: str) -> 
         f"not broadcast.\n\nSource: `scipy.stats.{name}`, {formula}.")}
 
 
+@custom_jvp
+def one_minus_exp(y: Any) -> Any:
+    """`1 - exp(-y)`, whose slope keeps its digits for large `y`."""
+    return -lax.expm1(-y)
+
+
+@one_minus_exp.defjvp
+def _one_minus_exp_jvp(primals: Any, tangents: Any) -> Any:
+    (y,), (t,) = primals, tangents
+    return one_minus_exp(y), t * lax.exp(-y)
+
+
 def log_one_minus_exp(y: Any) -> Any:
-    """`log(1 - exp(-y))` for `y >= 0`, with all digits at either end.
+    """`log(1 - exp(-y))` for `y >= 0`, accurate for small and for large `y`.
 
     Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
     """
     large = y > math.log(2)
-    # Harmless numbers where the other one is used: derivatives come back through both.
+    # Safe inputs for the branch not taken: derivatives flow through both.
     near, far = where(large, 1, y), where(large, y, 1)
-    # A difference, since the negative of 0 may be -0, where the slope has the wrong sign.
+    # Not negated: -0 would give the slope the wrong sign.
     return where(large, lax.log1p(-lax.exp(-far)), lax.log(0 - lax.expm1(-near)))

@@ -15,7 +15,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "bernoulli", "of probabilities `1 - p` and `p` of 0 and 1",
-    "Outside of the support probabilities are 0. NaN of what is not a probability.",
+    "The probability is 0 outside the support. NaN unless `p` or `q` is in [0, 1].",
     k="k: array or scalar, the number of successes; ints and booleans become the default float.",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     p="p: array or scalar, the probability of success.",

@@ -16,7 +16,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "beta", "of density `y**(a - 1) * (1 - y)**(b - 1) / beta(a, b) / scale`",
-    "Outside of the support densities are 0. NaN where a parameter is not positive.",
+    "The density is 0 outside the support. NaN unless all parameters are positive.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     a="a: array or scalar, the first shape parameter.",
     b="b: array or scalar, the second one.",
@@ -25,12 +25,21 @@ _DOC = described(
 
 
 def _inside(x: Any, loc: Any, scale: Any) -> Any:
-    """Points of the standard distribution, those outside of its support at its ends.
+    """Standardized points, clamped to the support.
 
-    The ends are constants, since the incomplete beta function may have no slope there.
+    The clamped values are constants: the incomplete beta function may lack a slope at the ends.
     """
     y = (x - loc) / scale
     return where(y <= 0, 0, where(y >= 1, 1, y))
+
+
+def _nearer_tail(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Whether points are below the mean, and the probability of the side on which they are.
+
+    `1 - y` rounds small points away.
+    """
+    below = y * (a + b) < a
+    return below, prims.betainc(where(below, a, b), where(below, b, a), where(below, y, 1 - y))
 
 
 @fused
@@ -142,7 +151,8 @@ def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -0.3034
     """
     x, a, b, loc, scale = settled_arguments("beta.logsf", x, a, b, loc, scale, ordered=True)
-    return lax.log(prims.betainc(b, a, 1 - _inside(x, loc, scale)))
+    below, tail = _nearer_tail(_inside(x, loc, scale), a, b)
+    return where(below, lax.log1p(-where(below, tail, 0)), lax.log(where(below, 1, tail)))
 
 
 @fused
@@ -164,4 +174,5 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.7383
     """
     x, a, b, loc, scale = settled_arguments("beta.sf", x, a, b, loc, scale, ordered=True)
-    return prims.betainc(b, a, 1 - _inside(x, loc, scale))
+    below, tail = _nearer_tail(_inside(x, loc, scale), a, b)
+    return where(below, 1 - tail, tail)

@@ -14,7 +14,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "betabinom", "of probabilities `comb(n, k) * beta(k + a, n - k + b) / beta(a, b)`",
-    "Outside of the support probabilities are 0. NaN for parameters out of range.",
+    "The probability is 0 outside the support. NaN for parameters out of range.",
     k="k: array or scalar, the number of successes; ints and booleans become the default float.",
     n="n: array or scalar, the number of trials.",
     a="a: array or scalar, the first shape parameter.",

@@ -15,7 +15,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "binom", "of probabilities `comb(n, k) * p**k * (1 - p)**(n - k)`",
-    "Outside of the support probabilities are 0.",
+    "The probability is 0 outside the support.",
     k="k: array or scalar, the number of successes; ints and booleans become the default float.",
     n="n: array or scalar, the number of trials.",
     p="p: array or scalar, the probability of success.",

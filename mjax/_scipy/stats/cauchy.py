@@ -22,14 +22,21 @@ _DOC = described(
 
 
 def _lower(x: Any, loc: Any, scale: Any) -> Any:
-    """The distribution function: an angle, with all digits in the tails."""
+    """The distribution function as an angle, accurate in the tails."""
     return atan2(constant_like(x, 1), (loc - x) / scale) / math.pi
 
 
+def _log_lower(x: Any, loc: Any, scale: Any) -> Any:
+    """`logcdf`, accurate in both tails."""
+    right = x > loc
+    tail = atan2(constant_like(x, 1), lax.abs((loc - x) / scale)) / math.pi
+    return where(right, lax.log1p(-tail), lax.log(tail))
+
+
 def _cotangent(q: Any) -> Any:
-    """That of `pi * q`, with all digits near whole numbers."""
+    """The cotangent of `pi * q`, accurate near integers `q`."""
     low = q <= 0.5
-    q = where(q == 0, 1 - (1 - q), q)  # The sign of -0 would be that of the result.
+    q = where(q == 0, 1 - (1 - q), q)  # -0 would flip the sign of the result.
     out = 1 / tan(math.pi * where(low, q, 1 - q))
     return where(low, out, -out)
 
@@ -90,7 +97,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.cauchy.logcdf(1.0):.4f}")
       -0.2877
     """
-    return lax.log(_lower(*settled_arguments("cauchy.logcdf", x, loc, scale)))
+    return _log_lower(*settled_arguments("cauchy.logcdf", x, loc, scale))
 
 
 @fused
@@ -129,7 +136,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.3863
     """
     x, loc, scale = settled_arguments("cauchy.logsf", x, loc, scale)
-    return lax.log(_lower(-x, -loc, scale))
+    return _log_lower(-x, -loc, scale)
 
 
 @fused

@@ -15,7 +15,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "chi2", "of density `y**(df/2 - 1) * exp(-y/2) / (2**(df/2) * gamma(df/2)) / scale`",
-    "Outside of the support densities are 0.",
+    "The density is 0 outside the support.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     df="df: array or scalar, degrees of freedom.",
     loc="loc: array or scalar, the location, which is added to the variable.",
@@ -23,9 +23,9 @@ _DOC = described(
 
 
 def _halves(x: Any, loc: Any, scale: Any) -> Any:
-    """Half of the points of the standard distribution, those below its support at its end.
+    """Half of the standardized points, clamped to the support.
 
-    The ends are constants, since the incomplete gamma function may have no slope there.
+    The clamped values are constants: the incomplete gamma function may lack a slope at 0.
     """
     y = (x - loc) / (2 * scale)
     return where(y <= 0, 0, where(y == math.inf, math.inf, y))

@@ -11,8 +11,8 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import expand_dims
-from mjax._numpy.core import as_array, check_arrays, promote_dtypes_inexact
+from mjax._engine.primitives.shapes import array_of, expand_dims
+from mjax._numpy.core import check_arrays, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import all, sum
 from mjax._scipy.special.arguments import where
@@ -20,17 +20,17 @@ from mjax._scipy.special.entropy import times_log
 
 _DOC = {
     "arguments": "Args:\n  x: array of shape `(n, ...)`, points of the simplex, or of shape "
-                 "`(n - 1, ...)`: the last\n    coordinate is then what is missing from 1.\n"
+                 "`(n - 1, ...)`: the last\n    coordinate is then 1 minus the others.\n"
                  "  alpha: array of shape `(n,)`, the concentrations.",
-    "gives": "Returns:\n  An array without the first axis of `x`. Outside of the simplex, to 1e-6, "
-             "densities are 0.\n\nRaises:\n  ValueError: the shapes do not fit.\n\n"
+    "gives": "Returns:\n  An array without the first axis of `x`. The density is 0 outside the "
+             "simplex, up to 1e-6.\n\nRaises:\n  ValueError: the shapes do not match.\n\n"
              "Source: `scipy.stats.dirichlet`, of density proportional to "
              "`prod(x ** (alpha - 1))`.",
 }
 
 
 def _log_density(x: Any, alpha: Any) -> Any:
-    x, alpha = map(as_array, promote_dtypes_inexact(*check_arrays("dirichlet", x, alpha)))
+    x, alpha = map(array_of, promote_dtypes_inexact(*check_arrays("dirichlet", x, alpha)))
     points, count = typeof(x).shape, typeof(alpha).shape
     if len(count) != 1:
         msg = f"dirichlet: alpha must be one-dimensional, got shape {count}."

@@ -9,11 +9,11 @@ from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, where
-from mjax._scipy.stats.arguments import described, log_one_minus_exp
+from mjax._scipy.stats.arguments import described, log_one_minus_exp, one_minus_exp
 
 _DOC = described(
     "expon", "of density `exp(-y) / scale`",
-    "Outside of the support densities are 0. Quantiles of what is not a probability are NaN.",
+    "The density is 0 outside the support. The quantile is NaN unless `q` is in [0, 1].",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     loc="loc: array or scalar, the location, which is added to the variable.",
@@ -97,7 +97,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.6321
     """
     x, loc, scale = inexact_arguments("expon.cdf", x, loc, scale, ordered=True)
-    return -lax.expm1(-where(x < loc, 0, x - loc) / scale)
+    return one_minus_exp(where(x < loc, 0, x - loc) / scale)
 
 
 @fused

@@ -15,7 +15,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "gamma", "of density `y**(a - 1) * exp(-y) / gamma(a) / scale`",
-    "Outside of the support densities are 0.",
+    "The density is 0 outside the support.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     a="a: array or scalar, the shape parameter.",
     loc="loc: array or scalar, the location, which is added to the variable.",
@@ -23,9 +23,9 @@ _DOC = described(
 
 
 def _above(x: Any, loc: Any, scale: Any) -> Any:
-    """Points of the standard distribution, those below its support at its end.
+    """Standardized points, clamped to the support.
 
-    The ends are constants, since the incomplete gamma function may have no slope there.
+    The clamped values are constants: the incomplete gamma function may lack a slope at 0.
     """
     y = (x - loc) / scale
     return where(y <= 0, 0, where(y == math.inf, math.inf, y))

@@ -9,7 +9,7 @@ from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused
-from mjax._scipy.special.arguments import inexact_arguments
+from mjax._scipy.special.arguments import inexact_arguments, where
 from mjax._scipy.special.entropy import times_log
 from mjax._scipy.stats.arguments import described
 
@@ -26,9 +26,10 @@ def _log_density(x: Any, beta: Any) -> Any:
 
 @custom_jvp
 def _lower(x: Any, beta: Any) -> Any:
-    """`cdf`. Its slope at 0 is finite, where that of the incomplete gamma function is not."""
+    """`cdf`, whose slope at 0 is finite although that of the incomplete gamma function is not."""
     power = lax.pow(lax.abs(x), beta)
-    return 0.5 * (1 + lax.sign(x) * prims.igamma(1 / beta, power))
+    tail = 0.5 * prims.igammac(1 / beta, power)
+    return where(x < 0, tail, 1 - tail)
 
 
 @_lower.defjvp

@@ -9,11 +9,11 @@ from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, where
-from mjax._scipy.stats.arguments import described, log_one_minus_exp
+from mjax._scipy.stats.arguments import described, log_one_minus_exp, one_minus_exp
 
 _DOC = described(
     "gumbel_l", "of density `exp(y - exp(y)) / scale`",
-    "NaN where `scale` is not positive, and for quantiles that are not between 0 and 1.",
+    "NaN unless `scale` is positive and, for quantiles, `p` is in [0, 1].",
     p="p: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     loc="loc: array or scalar, the location, which is added to the variable.",
@@ -21,17 +21,30 @@ _DOC = described(
 
 
 def log_density(y: Any, scale: Any) -> Any:
-    """`logpdf` at `y = (x - loc) / scale`; the right-skewed distribution has it at `-y`."""
-    # The difference of infinities may be either of them in compiled code.
+    """`logpdf` at `y = (x - loc) / scale`; of the right-skewed distribution, at `-y`."""
+    # Compiled code may turn inf - inf into either infinity.
     out = where(y == math.inf, 0, y) - lax.exp(y)
     return where(scale > 0, out - lax.log(scale), math.nan)
 
 
 def density(y: Any, scale: Any) -> Any:
-    """`pdf`, as `log_density` is `logpdf`."""
-    # Far out a constant: there the slope of the logarithm is infinite.
+    """`pdf` at `y = (x - loc) / scale`; of the right-skewed distribution, at `-y`."""
+    # A constant far out, where the slope of the logarithm is infinite.
     far = (lax.exp(y) == math.inf) & (scale > 0)
     return where(far, 0, lax.exp(log_density(where(far, 0, y), scale)))
+
+
+def power(y: Any) -> Any:
+    """`exp(y)`; a constant where that is infinite, since functions of it are constant there."""
+    far = lax.exp(y) == math.inf
+    return where(far, math.inf, lax.exp(where(far, 0, y)))
+
+
+def log_near(y: Any) -> Any:
+    """`log(1 - exp(-exp(y)))`, by its series where `exp(y)` is small."""
+    small = y < -20
+    return where(small, y - 0.5 * lax.exp(where(small, y, -20)),
+                 log_one_minus_exp(power(where(small, -20, y))))
 
 
 @fused
@@ -91,7 +104,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -0.0683
     """
     x, loc, scale = inexact_arguments("gumbel_l.logcdf", x, loc, scale, ordered=True)
-    return where(scale > 0, log_one_minus_exp(lax.exp((x - loc) / scale)), math.nan)
+    return where(scale > 0, log_near((x - loc) / scale), math.nan)
 
 
 @fused
@@ -111,7 +124,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.9340
     """
     x, loc, scale = inexact_arguments("gumbel_l.cdf", x, loc, scale, ordered=True)
-    return where(scale > 0, -lax.expm1(-lax.exp((x - loc) / scale)), math.nan)
+    return where(scale > 0, one_minus_exp(power((x - loc) / scale)), math.nan)
 
 
 @fused
@@ -150,7 +163,8 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.gumbel_l.sf(1.0):.4f}")
       0.0660
     """
-    return lax.exp(logsf(*inexact_arguments("gumbel_l.sf", x, loc, scale, ordered=True)))
+    x, loc, scale = inexact_arguments("gumbel_l.sf", x, loc, scale, ordered=True)
+    return where(scale > 0, lax.exp(-power((x - loc) / scale)), math.nan)
 
 
 @fused

@@ -9,12 +9,12 @@ from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, settled_arguments, where
-from mjax._scipy.stats.arguments import described, log_one_minus_exp
-from mjax._scipy.stats.gumbel_l import density, log_density
+from mjax._scipy.stats.arguments import described, one_minus_exp
+from mjax._scipy.stats.gumbel_l import density, log_density, log_near, power
 
 _DOC = described(
     "gumbel_r", "of density `exp(-y - exp(-y)) / scale`",
-    "NaN where `scale` is not positive, and for quantiles that are not between 0 and 1.",
+    "NaN unless `scale` is positive and, for quantiles, `p` is in [0, 1].",
     p="p: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     loc="loc: array or scalar, the location, which is added to the variable.",
@@ -97,7 +97,8 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.gumbel_r.cdf(1.0):.4f}")
       0.6922
     """
-    return lax.exp(logcdf(*inexact_arguments("gumbel_r.cdf", x, loc, scale, ordered=True)))
+    x, loc, scale = inexact_arguments("gumbel_r.cdf", x, loc, scale, ordered=True)
+    return where(scale > 0, lax.exp(-power((loc - x) / scale)), math.nan)
 
 
 @fused
@@ -117,7 +118,7 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.1783
     """
     x, loc, scale = inexact_arguments("gumbel_r.logsf", x, loc, scale, ordered=True)
-    return where(scale > 0, log_one_minus_exp(lax.exp((loc - x) / scale)), math.nan)
+    return where(scale > 0, log_near((loc - x) / scale), math.nan)
 
 
 @fused
@@ -137,7 +138,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.3078
     """
     x, loc, scale = settled_arguments("gumbel_r.sf", x, loc, scale, ordered=True)
-    return where(scale > 0, -lax.expm1(-lax.exp((loc - x) / scale)), math.nan)
+    return where(scale > 0, one_minus_exp(power((loc - x) / scale)), math.nan)
 
 
 @fused

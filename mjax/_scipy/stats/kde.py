@@ -7,13 +7,13 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.registration import register_pytree_node_class
+from mjax._engine.ir.tree_registration import register_pytree_node_class
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky
 from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
-from mjax._numpy.core import as_array, cast, check_array, promote_dtypes_inexact
+from mjax._engine.primitives.shapes import array_of, expand_dims, moveaxis, reshape
+from mjax._numpy.core import cast, check_array, promote_dtypes_inexact
 from mjax._numpy.creation import asarray, full
 from mjax._numpy.fused import fused
 from mjax._numpy.indexing.read import getitem
@@ -30,14 +30,14 @@ from mjax._scipy.special.sums import logsumexp
 
 
 def _rows(name: str, x: Any) -> Any:
-    """Points as a matrix with a column each."""
-    x = as_array(check_array(name, x))
+    """The points as the columns of a matrix."""
+    x = array_of(check_array(name, x))
     shape = typeof(x).shape
     return x if len(shape) >= 2 else reshape(x, (1, math.prod(shape)))
 
 
 def _weights(weights: Any, n: int) -> Any:
-    weights = as_array(weights)
+    weights = array_of(weights)
     shape = typeof(weights).shape or (1,)
     if len(shape) != 1 or shape[0] != n:
         msg = (f"gaussian_kde: weights must be of shape ({n},), one for each point of the dataset, "
@@ -49,26 +49,27 @@ def _weights(weights: Any, n: int) -> Any:
 
 @register_pytree_node_class
 class gaussian_kde:
-    """An estimate of a density: the mean of normal densities around points that were seen.
+    """A kernel density estimate: the mean of normal densities centered at the data points.
 
     Args:
-      dataset: array of points, of shape `(d, n)`, or `(n,)` for numbers.
-      bw_method: the bandwidth, a factor of the root of the covariance: "scott", which None means
-        too; "silverman"; a number; or a function from this object to one.
-      weights: array of shape `(n,)`, of the points; they are divided by their sum.
+      dataset: array of points, of shape `(d, n)`, or `(n,)` in one dimension.
+      bw_method: the bandwidth, which multiplies the standard deviation of the data: "scott" (the
+        default), "silverman", a number, or a function from this object to a number.
+      weights: array of shape `(n,)`, the weights of the points; normalized to sum 1.
 
     Attributes:
-      dataset, weights: what was given, of an inexact dtype.
-      d, n: the number of dimensions, and that of points.
-      neff: the effective number of points: `1 / sum(weights**2)`.
-      covariance, inv_cov: of the kernels.
+      dataset, weights: the arguments, in an inexact dtype.
+      d, n: the number of dimensions and of points.
+      neff: the effective number of points, `1 / sum(weights**2)`.
+      covariance, inv_cov: the covariance matrix of the kernels and its inverse.
 
     Raises:
       NotImplementedError: the dataset is complex.
-      ValueError: it has one point at most; the weights do not fit; an unknown `bw_method`.
+      ValueError: the dataset has fewer than two points, `weights` has another shape, or
+        `bw_method` is unknown.
 
-    Objects are pytrees and cannot be changed: `set_bandwidth` is not supported, nor are integrals
-    over boxes of more than one dimension.
+    Estimates are immutable pytrees. `set_bandwidth` and `integrate_box` are not supported;
+    `integrate_box_1d` integrates in one dimension.
 
     Source: `scipy.stats.gaussian_kde`; Scott 1992, "Multivariate density estimation".
 
@@ -125,7 +126,7 @@ class gaussian_kde:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        msg = f"gaussian_kde cannot be changed: make another one with the {name} that is meant."
+        msg = f"gaussian_kde cannot be changed: make another one with the new {name}."
         raise AttributeError(msg)
 
     def __delattr__(self, name: str) -> None:
@@ -133,12 +134,12 @@ class gaussian_kde:
         raise AttributeError(msg)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
-        """The arrays, and nothing besides."""
+        """The arrays, without auxiliary data."""
         return (self.neff, self.dataset, self.weights, self.covariance, self.inv_cov), None
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: Any) -> gaussian_kde:
-        """The object of some arrays."""
+        """The estimate with these arrays."""
         out = cls.__new__(cls)
         out._set(**dict(zip(("neff", "dataset", "weights", "covariance", "inv_cov"), children,
                             strict=True)))
@@ -156,42 +157,41 @@ class gaussian_kde:
 
     @boundary
     def evaluate(self, points: Any) -> Any:
-        """The density at points.
+        """The density at the points.
 
         Args:
-          points: array of shape `(d, m)`; or of shape `(m,)` in one dimension, `(d,)` for one
-            point.
+          points: array of shape `(d, m)`; in one dimension `(m,)`, and for one point `(d,)`.
 
         Returns:
           An array of shape `(m,)`.
 
         Raises:
-          ValueError: the points have another dimension.
-          NotImplementedError: they are complex.
+          ValueError: the points and the dataset differ in dimension.
+          NotImplementedError: the points are complex.
         """
         return _density(self.dataset, self.weights, self._points("evaluate", points), self.inv_cov)
 
     def __call__(self, points: Any) -> Any:
-        """`evaluate`."""
+        """The density at the points; see `evaluate`."""
         return self.evaluate(points)
 
     def pdf(self, x: Any) -> Any:
-        """`evaluate`."""
+        """The density at the points; see `evaluate`."""
         return self.evaluate(x)
 
     @boundary
     def logpdf(self, x: Any) -> Any:
-        """The logarithm of the density at points; see `evaluate`."""
+        """The logarithm of the density at the points; see `evaluate`."""
         return _density(self.dataset, self.weights, self._points("logpdf", x), self.inv_cov,
                         logarithm=True)
 
     @boundary
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
-        """The integral of this density times a normal one.
+        """The integral of this density times a normal density.
 
         Args:
-          mean: array of shape `(d,)`, or a scalar in one dimension.
-          cov: array of shape `(d, d)`, or a scalar in one dimension.
+          mean: the normal density's mean, of shape `(d,)`, or a scalar in one dimension.
+          cov: its covariance, of shape `(d, d)`, or a scalar in one dimension.
 
         Raises:
           ValueError: the shapes do not fit.
@@ -209,13 +209,13 @@ class gaussian_kde:
 
     @boundary
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """The probability between two numbers, in one dimension.
+        """The probability of an interval, in one dimension.
 
         Args:
-          low, high: scalars.
+          low, high: scalars, the ends of the interval.
 
         Raises:
-          ValueError: there are more dimensions; the bounds are not scalars.
+          ValueError: the density has more dimensions, or a bound is not a scalar.
         """
         if self.d != 1:
             msg = ("gaussian_kde.integrate_box_1d() only handles 1D pdfs, this one has dimension "
@@ -230,7 +230,7 @@ class gaussian_kde:
 
     @boundary
     def integrate_kde(self, other: gaussian_kde) -> Any:
-        """The integral of this density times another one.
+        """The integral of this density times another estimate.
 
         Raises:
           ValueError: their dimensions differ.
@@ -249,7 +249,7 @@ class gaussian_kde:
 
         Args:
           key: a key of `mjax.random`.
-          shape: how many.
+          shape: the shape of the sample.
 
         Returns:
           An array of shape `(d, *shape)`.
@@ -310,7 +310,7 @@ def _density(data: Any, weights: Any, points: Any, precision: Any, logarithm: bo
 
 @fused
 def _overlap(data: Any, weights: Any, covariance: Any, means: Any) -> Any:
-    """The integrals of the density and normal ones around some means, which are columns."""
+    """The integrals of the density times normal densities; their means are columns."""
     data, weights, covariance, means = promote_dtypes_inexact(data, weights, covariance, means)
     d, n = typeof(data).shape
     m = typeof(means).shape[1]

@@ -74,4 +74,5 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """
     x, loc, scale = settled_arguments("laplace.cdf", x, loc, scale, ordered=True)
     y = (x - loc) / scale
-    return where(y <= 0, 0.5 * lax.exp(y), 1 - 0.5 * lax.exp(-y))
+    tail = 0.5 * lax.exp(where(y <= 0, y, -y))
+    return where(y <= 0, tail, 1 - tail)

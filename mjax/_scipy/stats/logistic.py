@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.base.docs import documented
+from mjax._engine.control.custom.custom_jvp import custom_jvp
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.elementary import logaddexp
 from mjax._numpy.fused import fused
@@ -17,6 +18,19 @@ _DOC = described(
     x="x: array or scalar, points; ints and booleans become the default float.",
     loc="loc: array or scalar, the location, which is added to the variable.",
     scale="scale: array or scalar, the factor of the variable.")
+
+
+@custom_jvp
+def _lower(y: Any) -> Any:
+    """The logistic function, whose slope keeps its digits for large `y`."""
+    return lax.logistic(y)
+
+
+@_lower.defjvp
+def _lower_jvp(primals: Any, tangents: Any) -> Any:
+    (y,), (t,) = primals, tangents
+    out = _lower(y)
+    return out, t * (out * _lower(-y))
 
 
 @fused
@@ -76,7 +90,7 @@ def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.7311
     """
     x, loc, scale = inexact_arguments("logistic.cdf", x, loc, scale)
-    return lax.logistic((x - loc) / scale)
+    return _lower((x - loc) / scale)
 
 
 @fused
@@ -96,7 +110,7 @@ def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.2689
     """
     x, loc, scale = inexact_arguments("logistic.sf", x, loc, scale)
-    return lax.logistic(-((x - loc) / scale))
+    return _lower(-((x - loc) / scale))
 
 
 @fused

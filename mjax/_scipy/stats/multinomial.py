@@ -18,7 +18,7 @@ from mjax._scipy.special.arguments import inexact_arguments, where
 from mjax._scipy.special.entropy import times_log
 
 _DOC = {
-    "arguments": "Args:\n  x: array of ints of shape `(..., m)`, how often each outcome was seen.\n"
+    "arguments": "Args:\n  x: array of ints of shape `(..., m)`, the count of each outcome.\n"
                  "  n: array or scalar of ints, the number of trials.\n"
                  "  p: array of shape `(..., m)`, the probabilities of the outcomes.",
     "gives": "Returns:\n  An array without the last axis; probabilities are 0 where `x` does not "

@@ -10,15 +10,8 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky
 from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.shapes import expand_dims, reshape
-from mjax._numpy.core import (
-    as_array,
-    broadcast_to,
-    cast,
-    check_arrays,
-    common_shape,
-    promote_dtypes_inexact,
-)
+from mjax._engine.primitives.shapes import array_of, expand_dims, reshape
+from mjax._numpy.core import broadcast_to, cast, check_arrays, common_shape, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 from mjax._numpy.matrices import diagonal
 from mjax._numpy.reductions import sum
@@ -29,8 +22,8 @@ _DOC = {
                  "  cov: array of covariances, of shape `(..., n, n)`, positive definite; or a "
                  "scalar, the\n    variance of each coordinate.",
     "gives": "Returns:\n  An array of shape `(...)`; NaN where a covariance is not positive "
-             "definite.\n\nRaises:\n  ValueError: the shape of `cov` is not a scalar's and does "
-             "not end with `(n, n)`.",
+             "definite.\n\nRaises:\n  ValueError: `cov` is not a scalar, and its shape does not "
+             "end with `(n, n)`.",
     "source": "Source: `scipy.stats.multivariate_normal`, by Cholesky factors. Singular "
               "covariances are\nnot supported.",
 }
@@ -38,7 +31,7 @@ _LOG_TURN = math.log(2 * math.pi)
 
 
 def _log_density(name: str, x: Any, mean: Any, cov: Any) -> Any:
-    x, mean, cov = map(as_array, promote_dtypes_inexact(*check_arrays(name, x, mean, cov)))
+    x, mean, cov = map(array_of, promote_dtypes_inexact(*check_arrays(name, x, mean, cov)))
     shape, matrix = typeof(mean).shape, typeof(cov).shape
     if not shape:
         return -0.5 * lax.square(x - mean) / cov - 0.5 * (_LOG_TURN + lax.log(cov))
@@ -56,7 +49,7 @@ def _log_density(name: str, x: Any, mean: Any, cov: Any) -> Any:
 
 
 def _square_norm(y: Any) -> Any:
-    """Sums of squares along the last axis, as weakly typed as the vectors."""
+    """Sums of squares along the last axis; weakly typed if the vectors are."""
     total = sum(lax.square(y), -1)
     return cast(total, typeof(total).dtype, typeof(y).weak_type)
 

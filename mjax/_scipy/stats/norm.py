@@ -26,7 +26,7 @@ _DOC = described(
     scale="scale: array or scalar, the factor of the variable.")
 
 
-#: Terms of the series of the lower tail, as `log_ndtr` has them by default.
+#: Terms of the series of the lower tail; the default of `log_ndtr`.
 _TERMS = 3
 
 

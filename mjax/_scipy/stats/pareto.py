@@ -9,11 +9,11 @@ from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, settled_arguments, where
-from mjax._scipy.stats.arguments import described, log_one_minus_exp
+from mjax._scipy.stats.arguments import described, log_one_minus_exp, one_minus_exp
 
 _DOC = described(
     "pareto", "of density `b / y**(b + 1) / scale`",
-    "Outside of the support densities are 0. Quantiles of what is not a probability are NaN.",
+    "The density is 0 outside the support. The quantile is NaN unless `q` is in [0, 1].",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     b="b: array or scalar, the shape parameter.",
@@ -104,7 +104,7 @@ def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.7500
     """
     x, b, loc, scale = settled_arguments("pareto.cdf", x, b, loc, scale, ordered=True)
-    return where(x < loc + scale, 0, 1 - lax.pow((x - loc) / scale, -b))
+    return where(x < loc + scale, 0, one_minus_exp(b * lax.log((x - loc) / scale)))
 
 
 @fused
@@ -166,5 +166,5 @@ def ppf(q: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       1.4142
     """
     q, b, loc, scale = settled_arguments("pareto.ppf", q, b, loc, scale)
-    out = loc + scale * lax.pow(1 - q, -1 / b)
+    out = loc + scale * lax.exp(-lax.log1p(-q) / b)
     return where((q >= 0) & (q <= 1), out, math.nan)

@@ -21,13 +21,13 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "poisson", "of probabilities `exp(-mu) * mu**k / k!`",
-    "Probabilities of what is not a whole number, and below 0, are 0.",
+    "The probability is 0 unless `k - loc` is a non-negative integer.",
     k="k: array or scalar, the number of events; ints and booleans become the default float.",
     mu="mu: array or scalar, the mean.",
     loc="loc: array or scalar, the location, which is added to the variable.")
 
 
-#: Sums of so many terms are exact to the last digit for means up to `_MANY`.
+#: `_TERMS` terms give the entropy to the last digit for means up to `_MANY`.
 _TERMS, _MANY = 250, 100
 
 
@@ -42,14 +42,17 @@ def _sum_of_entropies(mu: Any) -> Any:
     mu = where(mu < _MANY, mu, 1)
     k = np.arange(_TERMS).astype(typeof(mu).dtype).reshape((_TERMS,) + (1,) * typeof(mu).ndim)
     log = _log_probability(k, expand_dims(mu, (0,)), np.zeros((), typeof(mu).dtype))
-    # Of what is never seen the logarithm is infinite, and the term is 0.
+    # Impossible counts contribute 0, not 0 * -inf.
     terms = where(log == -math.inf, 0, lax.exp(log) * log)
     return -sum(terms, 0)
 
 
 def _of_many(mu: Any) -> Any:
-    """The expansion for large means. Source: Evans, Boersma, Blachman, Jagers 1988, "The entropy
-    of a Poisson distribution", SIAM Review problem 87-6."""
+    """The asymptotic expansion for large means.
+
+    Source: Evans, Boersma, Blachman, Jagers 1988, "The entropy of a Poisson distribution", SIAM
+    Review problem 87-6.
+    """
     inverse = 1 / where(mu < _MANY, 1, mu)
     rest = inverse * (1 / 12 + inverse * (1 / 24 + inverse * (19 / 360)))
     return 0.5 * lax.log(2 * math.pi * math.e * mu) - rest

@@ -13,11 +13,11 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.cumulative import cummax, cummin
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.joining import concatenate
-from mjax._engine.primitives.shapes import moveaxis, reshape
+from mjax._engine.primitives.shapes import array_of, moveaxis, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.sort import sort
 from mjax._numpy.comparison import isnan
-from mjax._numpy.core import as_array, broadcast_to, cast, check_array
+from mjax._numpy.core import broadcast_to, cast, check_array
 from mjax._numpy.creation import full
 from mjax._numpy.fused import fused
 from mjax._numpy.nanfunctions import nanstd
@@ -30,13 +30,13 @@ _INT = np.dtype(np.int32)
 
 
 def _check_policy(name: str, policy: str) -> None:
-    """Refuses what is not to propagate NaNs."""
+    """Raises unless the policy is "propagate"."""
     if policy not in ("propagate", "omit", "raise"):
         msg = (f'{name}: nan_policy must be "propagate", "omit" or "raise", got {policy!r}.')
         raise ValueError(msg)
     if policy != "propagate":
-        msg = (f"{name}: nan_policy={policy!r} is not implemented: whether there are NaNs is not "
-               "known when the function is traced. Look for them before.")
+        msg = (f"{name}: nan_policy={policy!r} is not implemented: tracing does not know whether "
+               "there are NaNs. Look for them before.")
         raise NotImplementedError(msg)
 
 
@@ -61,8 +61,8 @@ class ModeResult(NamedTuple):
     """The result of `mode`.
 
     Attributes:
-      mode: the commonest elements.
-      count: how often they were seen.
+      mode: the most frequent elements.
+      count: the number of their occurrences.
     """
 
     mode: Any
@@ -72,29 +72,29 @@ class ModeResult(NamedTuple):
 @fused(static_argnames=("axis", "nan_policy", "keepdims"))
 def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
          ) -> ModeResult:
-    """The commonest elements along an axis, the least one of several.
+    """The most frequent element along an axis; the least of several such elements.
 
     Args:
       a: array or scalar.
       axis: the axis; None: all.
-      nan_policy: "propagate": NaNs are elements like others.
+      nan_policy: "propagate"; NaNs count as equal elements.
       keepdims: whether the axis stays, with size 1.
 
     Returns:
-      A pair `mode`, `count` of arrays without the axis; of no elements, NaN and 0.
+      A pair `mode`, `count` of arrays without the axis; NaN and 0 if there are no elements.
 
     Raises:
       ValueError: an axis out of range; an unknown `nan_policy`.
       NotImplementedError: another `nan_policy`.
 
-    Source: `scipy.stats.mode`, of which NaNs make the result NaN.
+    Source: `scipy.stats.mode`, whose result is NaN if an element is NaN.
 
     Example:
       >>> print(mjax.scipy.stats.mode(jnp.array([2, 1, 2, 1, 3])).mode)
       1
     """
     _check_policy("mode", nan_policy)
-    x = as_array(check_array("mode", a))
+    x = array_of(check_array("mode", a))
     x = reshape(x, typeof(x).shape or (1,))
     shape = typeof(x).shape
     if axis is None:
@@ -150,13 +150,13 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None,
 
     Args:
       a: array or scalar.
-      method: the rank of equal elements. "average", "min", "max": that of their ordinal ranks.
-        "dense": as "min", but without gaps between ranks. "ordinal": in the order of the array.
+      method: the rank of equal elements: "average", "min" or "max" of their ordinal ranks.
+        "dense": as "min", without gaps between ranks. "ordinal": in the order of the array.
       axis: the axis to rank along; None: all elements.
-      nan_policy: "propagate": where there is a NaN, all ranks are NaN.
+      nan_policy: "propagate"; a NaN makes all ranks along the axis NaN.
 
     Returns:
-      An array of the default float dtype: of the shape of `a`, or of one axis if `axis` is None.
+      An array of the default float dtype, of the shape of `a`; one axis if `axis` is None.
 
     Raises:
       ValueError: an unknown method or `nan_policy`; an axis out of range.
@@ -172,7 +172,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None,
     if method not in _METHODS:
         msg = f"rankdata: unknown method {method!r}; it must be one of {', '.join(_METHODS)}."
         raise ValueError(msg)
-    x = as_array(check_array("rankdata", a))
+    x = array_of(check_array("rankdata", a))
     if axis is None:
         x, axis = reshape(x, (typeof(x).size,)), 0
     axis = canonicalize_axis(axis, typeof(x).ndim)
@@ -180,7 +180,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None,
     places = _places(x)
     ordered, origin = sort((x, places), num_keys=1)
     ranks = cast(_sorted_ranks(ordered, method), dtypes.dtype_of_python(float))
-    # Sorted by where they came from, they are where they belong.
+    # Sorting by the original indices puts the ranks back in order.
     _, ranks = sort((origin, ranks), num_keys=1)
     if dtypes.is_inexact(typeof(x).dtype):
         unknown = any(isnan(x), -1, keepdims=True)
@@ -194,13 +194,13 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None,
 @fused(static_argnames=("axis", "nan_policy", "keepdims"))
 def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *,
         keepdims: bool = False) -> Any:
-    """The standard error of the mean: the standard deviation over the root of the number.
+    """The standard error of the mean: the standard deviation over the root of the sample size.
 
     Args:
       a: array; ints and booleans become the default float.
       axis: the axis; None: all.
-      ddof: what is taken off the number of elements in the variance.
-      nan_policy: "propagate"; or "omit": NaNs do not count.
+      ddof: the degrees of freedom, subtracted from the number of elements in the variance.
+      nan_policy: "propagate", or "omit" to ignore NaNs.
       keepdims: whether the axis stays, with size 1.
 
     Returns:

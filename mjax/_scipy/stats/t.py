@@ -7,9 +7,9 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused
-from mjax._scipy.special.arguments import settled_arguments
+from mjax._scipy.special.arguments import settled_arguments, widened
+from mjax._scipy.special.gamma import log_large_poch
 from mjax._scipy.stats.arguments import described
 
 _DOC = described(
@@ -18,6 +18,17 @@ _DOC = described(
     df="df: array or scalar, degrees of freedom.",
     loc="loc: array or scalar, the location, which is added to the variable.",
     scale="scale: array or scalar, the factor of the variable.")
+
+#: Beyond this number, Stirling's series has all digits of float64.
+_FAR = 10
+
+
+def _log_half_step(z: Any) -> Any:
+    """`log(gamma(z + 1/2) / gamma(z))`, accurate for large `z`, too."""
+    ratio = 1.0
+    for k in range(_FAR):
+        ratio = ratio / (1 + 0.5 / (z + k))
+    return lax.log(ratio) + log_large_poch(z + _FAR, 0.5)
 
 
 @fused
@@ -41,7 +52,8 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
     y = (x - loc) / scale
     half = df / 2
     root = lax.log(scale * scale * math.pi * df) / 2
-    constant = prims.lgamma(half) + root - prims.lgamma(half + 0.5)
+    rise = widened(_log_half_step, half)
+    constant = root - rise
     return -(constant + (half + 0.5) * lax.log1p(y * y / df))
 
 

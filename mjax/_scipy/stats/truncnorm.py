@@ -15,8 +15,8 @@ from mjax._scipy.stats.arguments import described, log_one_minus_exp
 from mjax._scipy.stats.norm import log_density
 
 _DOC = described(
-    "truncnorm", "which is normal between `loc + a * scale` and `loc + b * scale`",
-    "Outside of the support densities are 0. NaN where `a` is not below `b`.",
+    "truncnorm", "normal between `loc + a * scale` and `loc + b * scale`",
+    "The density is 0 outside the support. NaN unless `a < b`.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     a="a: array or scalar, the lower end, in deviations from `loc`.",
     b="b: array or scalar, the upper end.",
@@ -38,7 +38,7 @@ def _log_difference(x: Any, y: Any) -> Any:
 def _log_mass(a: Any, b: Any) -> Any:
     """Logarithm of the probability between a and b of the standard normal distribution."""
     right = a > 0
-    # By symmetry the lower tail is enough.
+    # By symmetry, the lower tail suffices.
     low, high = where(right, -b, a), where(right, -a, b)
     tail = _log_difference(log_distribution(_TERMS, high), log_distribution(_TERMS, low))
     central = lax.log1p(-distribution(a) - distribution(-b))
@@ -51,7 +51,7 @@ def _log_mass_jvp(primals: Any, tangents: Any) -> Any:
     out = _log_mass(a, b)
 
     def share(x: Any) -> Any:
-        """The density there, of the truncated distribution: 0 at infinity."""
+        """The density of the truncated distribution at `x`; 0 at infinity."""
         return lax.exp(-0.5 * x * x - 0.5 * math.log(2 * math.pi) - out)
 
     return out, db * share(b) - da * share(a)
@@ -68,7 +68,7 @@ def _log_lower(y: Any, a: Any, b: Any) -> Any:
     """`logcdf` of the standard distribution."""
     y, a, b = strong(y, wide_argument("truncnorm", a), b)
     below, above, empty = y <= a, y >= b, a >= b
-    # Harmless numbers outside of the support: derivatives come back through all of them.
+    # Safe inputs outside the support: derivatives flow through them.
     outside = below | above
     y, a, b = where(outside, 0, y), where(outside, -1, a), where(outside, 1, b)
     whole = _log_mass(a, b)

@@ -13,7 +13,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "uniform", "of density `1 / scale` between `loc` and `loc + scale`",
-    "Outside of the support densities are 0. Quantiles of what is not a probability are NaN.",
+    "The density is 0 outside the support. The quantile is NaN unless `q` is in [0, 1].",
     q="q: array or scalar, probabilities; ints and booleans become the default float.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     loc="loc: array or scalar, the location, which is added to the variable.",

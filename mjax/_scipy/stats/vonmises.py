@@ -15,7 +15,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "vonmises", "of density `exp(kappa * cos(x)) / (2 * pi * i0(kappa))`",
-    "NaN where `kappa` is not positive.",
+    "NaN unless `kappa` is positive.",
     x="x: array or scalar, points; ints and booleans become the default float.",
     kappa="kappa: array or scalar, the concentration.")
 

@@ -14,7 +14,7 @@ from mjax._scipy.stats.arguments import described
 
 _DOC = described(
     "wrapcauchy", "of density `(1 - c**2) / (2 * pi * (1 + c**2 - 2 * c * cos(x)))`",
-    "Outside of 0 to 2 pi densities are 0. NaN where `c` is not between 0 and 1.",
+    "The density is 0 outside [0, 2 pi]. NaN unless `c` is in (0, 1).",
     x="x: array or scalar, points; ints and booleans become the default float.",
     c="c: array or scalar, the concentration, between 0 and 1.")
 
