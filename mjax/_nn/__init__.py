@@ -1,1 +1,1 @@
-"""Functions of neural networks, written on the NumPy front end."""
+"""Neural network functions, built on the NumPy front end."""

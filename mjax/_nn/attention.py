@@ -1,4 +1,4 @@
-"""Attention: means of values, weighted by how well keys fit queries."""
+"""Scaled dot product attention."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy.comparison import logical_and
-from mjax._numpy.core import as_array, cast, check_array
+from mjax._numpy.core import cast, check_array
 from mjax._numpy.creation import asarray
 from mjax._numpy.einsum import einsum
 from mjax._numpy.fused import fused
@@ -25,26 +26,26 @@ from mjax._numpy.shapes import reshape, transpose
 from mjax._scipy.special.sums import logsumexp, softmax_over
 
 _F32 = np.dtype(np.float32)
-#: Stands for masked logits; finite, so that a row of them gives a mean, not NaN.
+#: Replaces masked logits; finite, so that a fully masked row gives a mean, not NaN.
 _MASKED = -0.7 * float(np.finfo(np.float32).max)
 
 # ---- masks, which broadcast to the logits: batch, heads, queries, keys -----------------
 
 
 def _within_window(queries: int, keys: int, window: tuple[int, int]) -> Any:
-    """Whether a key is at most so many places before and after a query's."""
+    """Whether a key is within these distances before and after the query."""
     at, of = arange(queries)[:, None], arange(keys)[None, :]
     return logical_and(at <= of + window[0], at >= of - window[1])
 
 
 def _within_length(size: int, lengths: Any) -> Any:
-    """Per sequence of a batch, whether a place is part of it."""
+    """Whether each position lies within its sequence."""
     return arange(size)[None, :] < lengths[:, None]
 
 
 def _masks(queries: int, keys: int, causal: bool, window: Any, query_lengths: Any,
            key_lengths: Any) -> list[Any]:
-    """The masks that the options of `dot_product_attention` ask for."""
+    """The masks of the options of `dot_product_attention`."""
     masks = []
     if causal:
         masks.append(arange(queries)[:, None] >= arange(keys)[None, :])
@@ -66,12 +67,12 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, scale: An
                ) -> Any:
     batch, queries, heads, size = typeof(query).shape
     _, keys, shared, _ = typeof(key).shape
-    # Heads of queries that share a head of keys lie side by side.
+    # Query heads that share a key head are adjacent.
     grouped = reshape(query, (batch, queries, shared, heads // shared, size))
     wide, _ = common_type((typeof(query).dtype, False), (_F32, False))
     logits = einsum("btkgh,bskh->bkgts", grouped, key, preferred_element_type=wide)
     logits = reshape(logits, (batch, heads, queries, keys))
-    logits = logits * cast(as_array(scale), wide)
+    logits = logits * cast(array_of(scale), wide)
     if bias is not None:
         logits = cast(logits + bias, wide)
     masks = [] if mask is None else [mask]
@@ -96,7 +97,7 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, scale: An
 
 
 def _with_four_axes(name: str, x: Any) -> Any:
-    """An argument with axes of size 1 in front, up to 4."""
+    """An argument with leading axes of size 1 added, up to four axes."""
     x = asarray(x)
     rank = typeof(x).ndim
     if rank > 4:
@@ -107,7 +108,7 @@ def _with_four_axes(name: str, x: Any) -> Any:
 
 
 def _require(name: str, x: Any, shape: tuple[Any, ...], dtype: Any = None) -> None:
-    """Refuses an argument of another shape, where None stands for any size, or dtype."""
+    """Raises unless an argument has this dtype and shape, in which None is any size."""
     own, given = typeof(x).shape, typeof(x).dtype
     if len(own) != len(shape) or any(n not in (None, m) for n, m in zip(shape, own)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
@@ -149,7 +150,7 @@ def _check(query: Any, key: Any, value: Any, bias: Any, mask: Any, lengths: dict
 
 
 def _window(size: Any) -> tuple[Any, Any] | None:
-    """How many places before and after its own a query sees."""
+    """The numbers of positions before and after its own that a query attends to."""
     if size is None:
         return None
     before, after = size if isinstance(size, (tuple, list)) and len(size) == 2 else (size, size)
@@ -172,27 +173,27 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
 
     Args:
       query: array of shape `(batch, queries, heads, size)`, or without a batch.
-      key: array of shape `(batch, keys, heads, size)`, of the query's dtype. It may have fewer
-        heads than the query, a divisor of their number: heads of the query share them then.
+      key: array of shape `(batch, keys, heads, size)`, of the query's dtype. If it has fewer heads,
+        their number must divide the query's; query heads then share key heads.
       value: array of the key's shape and dtype.
       bias: array that is added to the logits; it broadcasts to `(batch, heads, queries, keys)`.
-      mask: array of booleans, false where a key is not for a query; it broadcasts likewise.
+      mask: boolean array, false where a query must not attend to a key; it broadcasts likewise.
       scale: factor of the logits; by default `1 / sqrt(size)`.
-      is_causal: whether a query sees the keys up to its own place only.
-      query_seq_lengths: array of int32 of shape `(batch,)`: the result is 0 beyond.
-      key_value_seq_lengths: array of int32 of shape `(batch,)`: keys beyond are masked.
-      local_window_size: how many places before and after its own a query sees: a pair, or a number
-        for both.
+      is_causal: whether a query attends only to keys up to its own position.
+      query_seq_lengths: int32 array of shape `(batch,)`: the result is 0 beyond these lengths.
+      key_value_seq_lengths: int32 array of shape `(batch,)`: keys beyond are masked.
+      local_window_size: the numbers of positions before and after its own that a query attends to:
+        a pair, or one number for both.
       implementation: None or `"xla"`; `"cudnn"` is for GPUs.
       return_residual: whether to return the logarithms of the sums of exponentials too.
 
     Returns:
-      An array of the query's shape; with `return_residual` a pair of it and an array of shape
-      `(batch, queries, heads)`. The softmax is computed in float32. A query for which all keys are
-      masked gets the mean of the values.
+      An array of the query's shape; with `return_residual`, a pair of it and an array of shape
+      `(batch, queries, heads)`. The softmax is computed in float32. If all keys are masked, the
+      result is the mean of the values.
 
     Raises:
-      ValueError: shapes or dtypes that do not fit; an unknown implementation.
+      ValueError: shapes or dtypes do not match, or `implementation` is unknown.
       TypeError: `bias` or `mask` does not broadcast to the logits.
       RuntimeError: the implementation is `"cudnn"`, which needs a GPU.
 
@@ -206,7 +207,7 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     """
     if implementation == "cudnn":
         msg = ('dot_product_attention: the implementation "cudnn" needs a GPU with cuDNN, and mjax '
-               'runs on CPU; leave it to be None, or give "xla".')
+               'runs on CPU; leave it None, or pass "xla".')
         raise RuntimeError(msg)
     if implementation not in (None, "xla"):
         msg = (f"dot_product_attention: unknown implementation {implementation!r}; give None or "

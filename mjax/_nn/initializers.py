@@ -1,4 +1,4 @@
-"""Initializers: functions `(key, shape, dtype) -> array` that make the weights of layers."""
+"""Initializers: functions `(key, shape, dtype) -> array` that create the weights of layers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from mjax._numpy.random.normal import normal as normal_numbers
 from mjax._numpy.random.normal import truncated_normal as truncated_numbers
 from mjax._numpy.random.uniform import uniform as uniform_numbers
 
-#: Puts what the docstrings of initializers share into them.
+#: Inserts shared fragments into the docstrings of initializers.
 shared = documented(
-    dtype=("dtype: dtype of the arrays where the call does not give one; by default the default\n"
+    dtype=("dtype: dtype of the arrays if the call does not give one; by default the default\n"
            "  float."),
     axes=("in_axis: axis, or axes, of the inputs.\n"
           "out_axis: axis, or axes, of the outputs.\n"
-          "batch_axis: axis, or axes, that do not count. The others are those of a window."),
+          "batch_axis: axis, or axes, to ignore. The remaining axes are those of a window."),
     column="column_axis: the axis whose slices are orthonormal, or the others if they are fewer.",
     initializer="An initializer: a function of a key, a shape, a dtype and a sharding.",
-    raises=("The initializer raises TypeError for what is not a key or a shape, and ValueError\n"
-            "for a dtype that it does not make."),
+    raises=("The initializer raises TypeError if the key or the shape is invalid, and\n"
+            "ValueError for an unsupported dtype."),
 )
 
 
@@ -47,19 +47,19 @@ class Initializer(Protocol):
     """
 
     def __call__(self, key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Any:
-        """Makes an array.
+        """Creates an array.
 
         Args:
           key: a key.
           shape: shape of the array.
           dtype: its dtype.
-          out_sharding: where it lies on several devices.
+          out_sharding: its sharding over several devices.
         """
         raise NotImplementedError
 
 
 def settled(dtype: Any) -> Any:
-    """The dtype that an initializer makes."""
+    """The dtype of an initializer's arrays."""
     return dtype_argument(dtype, "initializer") or dtypes.dtype_of_python(float)
 
 
@@ -70,10 +70,10 @@ def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> 
     """An initializer that gives zeros.
 
     Args:
-      key: not looked at.
+      key: ignored.
       shape: shape of the array.
       dtype: its dtype; by default the default float.
-      out_sharding: where it lies on several devices.
+      out_sharding: its sharding over several devices.
 
     Example:
       >>> mjax.nn.initializers.zeros(random.key(0), (2,))
@@ -86,10 +86,10 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
     """An initializer that gives ones.
 
     Args:
-      key: not looked at.
+      key: ignored.
       shape: shape of the array.
       dtype: its dtype; by default the default float.
-      out_sharding: where it lies on several devices.
+      out_sharding: its sharding over several devices.
 
     Example:
       >>> mjax.nn.initializers.ones(random.key(0), (2,))
@@ -178,7 +178,7 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
     """Makes an initializer that gives numbers of a truncated normal distribution of mean 0.
 
     Args:
-      stddev: what the numbers are multiplied by: the standard deviation before the truncation.
+      stddev: the standard deviation before the truncation.
       [dtype]
       lower: lower bound, in standard deviations.
       upper: upper bound, in standard deviations.
@@ -200,7 +200,7 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
     return init
 
 
-# ---- a variance that fits the shape ----------------------------------------------------
+# ---- variance scaled by the shape ------------------------------------------------------
 
 
 def _size(shape: Sequence[int], axes: int | Sequence[int]) -> int:
@@ -209,9 +209,10 @@ def _size(shape: Sequence[int], axes: int | Sequence[int]) -> int:
 
 def _fans(shape: Sequence[int], in_axis: Any, out_axis: Any, batch_axis: Any
           ) -> tuple[float, float]:
-    """How many inputs an output has, and how many outputs an input; windows count as often."""
+    """The fan-in and the fan-out: inputs per output and outputs per input, windows included."""
     if isinstance(in_axis, int) and in_axis == -2 and len(shape) < 2:
-        msg = (f"variance_scaling: weights of shape {tuple(shape)} have no axis -2 for the inputs; "
+        msg = (f"variance_scaling: weights of shape {tuple(shape)} do not have an axis -2 for the "
+               "inputs; "
                "give a shape with two axes at least, or in_axis.")
         raise ValueError(msg)
     inputs, outputs = _size(shape, in_axis), _size(shape, out_axis)
@@ -230,13 +231,13 @@ _REAL_DEVIATION, _COMPLEX_DEVIATION = 0.8796256610342398, 0.9531116438049121
 
 
 def _in_disk(key: Any, shape: Any, dtype: Any, squares: Any) -> Any:
-    """Complex numbers whose angle is uniform.
+    """Complex numbers of uniformly distributed angle.
 
     Args:
       key: a key.
       shape: shape of the array.
       dtype: its complex dtype.
-      squares: makes the squares of their sizes of uniform numbers.
+      squares: maps uniform numbers to the squares of the magnitudes.
     """
     real = dtypes.real_dtype(dtype)
     size_key, angle_key = split(key)
@@ -246,14 +247,14 @@ def _in_disk(key: Any, shape: Any, dtype: Any, squares: Any) -> Any:
 
 
 def _normal_squares(dtype: Any) -> Any:
-    """Squares of the sizes of complex normal numbers within 2, from uniform numbers."""
+    """Squared magnitudes of complex normal numbers truncated at 2, from uniform numbers."""
     range_ = 1 - exp(asarray(-4, dtype))
     return lambda u: -log(1 - range_ * u.astype(dtype))
 
 
 def _scaled(key: Any, shape: Any, dtype: Any, distribution: str, variance: Any, out_sharding: Any
             ) -> Any:
-    """Numbers of mean 0 and a variance."""
+    """Random numbers of mean 0 and this variance."""
     place = {"out_sharding": out_sharding}
     is_real = not dtypes.is_complex(dtype)
     if distribution == "normal":
@@ -281,10 +282,10 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: int | Se
 
     Args:
       scale: a positive number.
-      mode: what n is: `"fan_in"`, the number of inputs of an output; `"fan_out"`, of outputs of an
+      mode: the meaning of n: `"fan_in"`, the inputs of an output; `"fan_out"`, the outputs of an
         input; `"fan_avg"`, their mean; `"fan_geo_avg"`, their geometric mean.
       distribution: `"truncated_normal"`, at 2 standard deviations; `"normal"`; `"uniform"`, in an
-        interval or, of complex numbers, a disk.
+        interval or, for complex dtypes, in a disk.
       [axes]
       [dtype]
 
@@ -292,7 +293,7 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: int | Se
       [initializer]
 
     [raises]
-    An unknown mode or distribution, and a shape without axis -2, are a ValueError too.
+    An unknown mode or distribution, or a shape without axis -2, also raises ValueError.
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers", section 2.2.
 

@@ -1,4 +1,4 @@
-"""Initializers by their authors' names, and orthogonal ones."""
+"""Glorot, LeCun and He initializers, and orthogonal ones."""
 
 from __future__ import annotations
 
@@ -172,16 +172,16 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     """Makes an initializer that gives orthogonal matrices, uniformly distributed.
 
     Args:
-      scale: what the matrices are multiplied by.
+      scale: factor of the matrices.
       [column]
       [dtype]
 
     Returns:
       [initializer]
-      The axes beside `column_axis` are the rows of a matrix, together.
+      The axes other than `column_axis` together form the rows of a matrix.
 
     [raises]
-    A shape with less than two axes is a ValueError too.
+    A shape of fewer than two axes also raises ValueError.
 
     Source: Saxe, McClelland, Ganguli 2013, "Exact solutions to the nonlinear dynamics of learning
     in deep linear neural networks".
@@ -211,19 +211,20 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 
 @shared
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Makes an initializer of convolution kernels: an orthogonal matrix at the center, else zeros.
+    """Makes an initializer of convolution kernels: an orthogonal matrix at the center, else 0.
 
     Args:
-      scale: what the matrix is multiplied by.
+      scale: factor of the matrix.
       [column]
       [dtype]
 
     Returns:
       [initializer]
-      The last two axes are those of the matrix, the one to three others the window.
+      The last two axes are those of the matrix; the one to three others form the window.
 
     [raises]
-    A shape with less than 3 or more than 5 axes, or more inputs than outputs, is one too.
+    ValueError is also raised if the shape does not have 3 to 5 axes or has more inputs than
+      outputs.
 
     Source: Xiao and others 2018, "Dynamical isometry and a mean field theory of CNNs".
 

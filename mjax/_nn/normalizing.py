@@ -1,4 +1,4 @@
-"""Softmax and its relatives; numbers shifted and scaled to mean 0 and variance 1."""
+"""The softmax family, and standardization to mean 0 and variance 1."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mjax._scipy.special.sums import (
 _shared = documented(
     x="x: array; integers and booleans are converted to floats.",
     axis="axis: an axis or a tuple of them; None: all.",
-    where="where: mask of the elements that count; it broadcasts with `x`.",
+    where="where: mask of the elements to include; it broadcasts with `x`.",
     raises=("TypeError: `x` is not an array.\n"
             "ValueError: an axis is out of range."),
 )
@@ -45,8 +45,8 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
       [where]
 
     Returns:
-      A float array of the shape of `x`; 0 where the mask is false. It is NaN along an axis with an
-      element that is inf.
+      A float array of the shape of `x`; 0 where the mask is false. An infinite element makes the
+      whole slice NaN.
 
     Raises:
       [raises]
@@ -62,7 +62,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 @fused(values=("x", "where"), static_argnames=("axis",))
 @_shared
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
-    """The logarithm of `softmax`, exact where that is tiny.
+    """The logarithm of `softmax`, accurate for tiny probabilities.
 
     Args:
       [x]
@@ -70,8 +70,8 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
       [where]
 
     Returns:
-      A float array of the shape of `x`; -inf where the mask is false. It is NaN along an axis with
-      an element that is inf.
+      A float array of the shape of `x`; -inf where the mask is false. An infinite element makes
+      the whole slice NaN.
 
     Raises:
       [raises]
@@ -93,10 +93,10 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
       [x]
       [axis]
       [where]
-      keepdims: whether the axes stay, with size 1.
+      keepdims: whether to keep the axes, with size 1.
 
     Returns:
-      `logsumexp(x) - log(n)` for n elements that count: a float array without the axes.
+      `logsumexp(x) - log(n)` for n included elements: a float array without the axes.
 
     Raises:
       [raises]
@@ -121,24 +121,24 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 @_shared
 def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
                 epsilon: Any = 1e-5, where: Any = None, *, algorithm: str = "fast") -> Any:
-    """Shifts and scales numbers to mean 0 and variance 1 along axes.
+    """Shifts and scales `x` to mean 0 and variance 1 along axes.
 
     Args:
       [x]
       [axis]
       mean: the mean; by default that of `x` along the axes.
       variance: the variance; by default that of `x` along the axes.
-      epsilon: what is added to the variance before the division by its root.
-      where: mask of the elements that count for mean and variance.
+      epsilon: added to the variance before the division by its root.
+      where: mask of the elements to include in mean and variance.
       algorithm: `"fast"` computes the variance in one pass, as the mean of squares less the square
-        of the mean. It loses digits where the mean is large; `"stable"`, in two passes, does not.
+        of the mean. It loses digits if the mean is large; `"stable"`, in two passes, does not.
 
     Returns:
       `(x - mean) / sqrt(variance + epsilon)`, a float array of the shape of `x`.
 
     Raises:
       TypeError: `x` is not an array.
-      ValueError: an unknown algorithm; an axis is out of range.
+      ValueError: `algorithm` is unknown, or an axis is out of range.
 
     Source: Ioffe, Szegedy 2015, "Batch normalization".
 
@@ -157,7 +157,7 @@ def _variance(x: Any, axis: Any, mean: Any, mask: Any, algorithm: str) -> Any:
     if algorithm == "stable":
         return mean_of(square(subtract(x, mean)), axis, keepdims=True, where=mask)
     if algorithm == "fast":
-        # Rounding may make it negative, and its root NaN.
+        # Rounding may make the variance negative and its root NaN.
         return clip(mean_of(square(x), axis, keepdims=True, where=mask) - square(mean), 0)
     msg = f'standardize: unknown algorithm {algorithm!r}; it is "fast" or "stable".'
     raise ValueError(msg)

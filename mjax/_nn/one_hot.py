@@ -1,4 +1,4 @@
-"""Indices as rows of zeros with a single one."""
+"""One-hot encoding of indices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._numpy.comparison import equal
-from mjax._numpy.core import cast, concrete_int, dtype_argument
+from mjax._numpy.core import cast, concrete_size, dtype_argument
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
 from mjax._numpy.named_axes import axis_index, axis_size
@@ -22,15 +22,15 @@ from mjax._numpy.shapes import expand_dims
 
 @boundary
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> Any:
-    """Indices as rows with a 1 at the index and 0 elsewhere.
+    """One-hot encodes indices: each becomes a row with 1 at the index and 0 elsewhere.
 
     Args:
-      x: array of integers, or nested lists of them. Indices outside of `[0, num_classes)` give rows
+      x: array of integers, or nested lists of them. Indices outside `[0, num_classes)` give rows
         of zeros. Floats are deprecated.
-      num_classes: the length of the rows. Under jit it has to be static.
+      num_classes: the length of the rows. Must be static under jit.
       dtype: dtype of the result; the default float by default.
-      axis: the axis of the result along which the rows lie. The name of an axis of `vmap` or
-        `shard_map`, of size `num_classes`, spreads the rows over that axis.
+      axis: the axis of the result that holds the rows. The name of a `vmap` or `shard_map` axis of
+        size `num_classes` distributes the rows over it.
 
     Returns:
       An array of the shape of `x` with the new axis.
@@ -46,7 +46,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: Any = -1) -> A
              [0., 0., 1.],
              [0., 0., 0.]], dtype=float32)
     """
-    count = concrete_int(num_classes, "one_hot: num_classes, which is static under jit,")
+    count = concrete_size(num_classes, "one_hot: num_classes, which is static under jit,")
     x = asarray(x)
     given = typeof(x).dtype
     if count < 0 or dtypes.is_extended(given) or dtypes.kind(given) == "b":

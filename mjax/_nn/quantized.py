@@ -1,4 +1,4 @@
-"""Products of arrays that are rounded to narrow floats, blocks of which share a scale."""
+"""Products of arrays quantized to narrow floats with block-wise scales."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from mjax._engine.primitives.dot import (
     product_shape,
 )
 from mjax._engine.primitives.scaled import scaled_dot
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.arithmetic import absolute
-from mjax._numpy.core import as_array, cast, check_array, dtype_argument
+from mjax._numpy.core import cast, check_array, dtype_argument
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import max as max_
 from mjax._numpy.selecting import clip, where
@@ -34,9 +35,9 @@ from mjax._numpy.shapes import matrix_transpose, reshape, transpose
 
 _F32, _U32 = np.dtype(np.float32), np.dtype(np.uint32)
 _RESULTS = ("float32", "bfloat16", "float16")
-#: The bits of a float32 that hold its exponent, and those below.
+#: Bit masks of a float32: its exponent, and the mantissa below.
 _EXPONENT, _MANTISSA = 0x7F800000, 0x007FFFFF
-#: Axes of products of stacks of matrices, both with the contracted axis last, and by usage.
+#: Dimension numbers of batched matrix products that contract the last axis of both.
 _LAST = (((2,), (2,)), ((0,), (0,)))
 
 # ---- configurations --------------------------------------------------------------------
@@ -44,14 +45,14 @@ _LAST = (((2,), (2,)), ((0,), (0,)))
 
 @dataclasses.dataclass
 class BlockScaleConfig:
-    """How an operand is rounded: made by `get_scaled_dot_general_config`.
+    """The quantization of an operand; create one with `get_scaled_dot_general_config`.
 
     Attributes:
       mode: "mxfp8" or "nvfp4".
-      block_size: how many neighbours along the contracted axes share a scale.
+      block_size: the number of adjacent elements along the contracted axes that share a scale.
       data_type: the narrow dtype of elements.
       scale_type: the narrow dtype of scales.
-      global_scale: what all elements are divided by before, or None.
+      global_scale: divides all elements before quantization, or None.
     """
 
     mode: str
@@ -63,19 +64,19 @@ class BlockScaleConfig:
 
 @boundary
 def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockScaleConfig:
-    """A way of rounding for `scaled_dot_general`.
+    """Creates a quantization config for `scaled_dot_general`.
 
     Args:
       mode: "mxfp8", blocks of 32 elements of float8_e4m3fn whose scales are powers of two; or
         "nvfp4", blocks of 16 elements of float4_e2m1fn whose scales are of float8_e4m3fn.
       global_scale: for "nvfp4", a float32 array of one element, by default 1. It should be close
-        to the largest magnitude divided by 2688, the largest number that its formats hold.
+        to the largest magnitude divided by 2688, the largest number its formats represent.
 
     Returns:
-      A record; `scaled_dot_general` takes three.
+      A config; `scaled_dot_general` takes three.
 
     Raises:
-      ValueError: another mode.
+      ValueError: `mode` is unknown.
 
     Source: Open Compute Project 2023, "OCP microscaling formats (MX) specification", version 1.0.
 
@@ -88,7 +89,7 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
     if mode == "nvfp4":
         scale = np.ones(1, np.float32) if global_scale is None else global_scale
         return BlockScaleConfig(mode, 16, ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e4m3fn,
-                                as_array(scale))
+                                array_of(scale))
     msg = f"get_scaled_dot_general_config: mode must be 'mxfp8' or 'nvfp4', got {mode!r}."
     raise ValueError(msg)
 
@@ -106,13 +107,13 @@ class _Format(NamedTuple):
 
 
 def _bits(x: Any, plus: int = 0) -> Any:
-    """The power of two that a float32 starts with, or the one above where `plus` carries."""
+    """The leading power of two of a float32, or the next one if adding `plus` carries."""
     bits = (bitcast_convert_type(x, _U32) + np.uint32(plus)) & np.uint32(_EXPONENT)
     return bitcast_convert_type(bits, _F32)
 
 
 def _nearest(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Numbers in float32, rounded to those of a narrow dtype; its largest bound them."""
+    """Rounds float32 numbers to a narrow dtype, clipped to its range."""
     info = ml_dtypes.finfo(dtype)
     x = clip(x, -float(info.max), float(info.max))
     step = clip(_bits(x), float(info.smallest_normal)) * 2.0 ** -info.nmant
@@ -120,17 +121,17 @@ def _nearest(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _quantized(x: Any, form: _Format, global_scale: Any) -> tuple[Any, Any]:
-    """Elements and the scales of their blocks along the last axis, both in float32."""
+    """Quantized elements and the scales of their blocks along the last axis, in float32."""
     if global_scale is not None:
         x = cast(x, _F32) / global_scale
     elif typeof(x).dtype.itemsize == 1 or not dtypes.is_inexact(typeof(x).dtype):
         x = cast(x, _F32)
     *outer, size = typeof(x).shape
     blocks = reshape(x, (*outer, size // form.block, form.block))
-    # The quotient is rounded in the operand's dtype, as JAX has it.
+    # As in JAX, the quotient is rounded in the operand's dtype.
     unit = cast(max_(absolute(blocks), -1) / float(ml_dtypes.finfo(form.elements).max), _F32)
     if form.scales == ml_dtypes.float8_e8m0fnu:
-        # XLA takes numbers below the smallest normal one for 0.
+        # XLA flushes subnormal numbers to 0.
         scales = clip(_bits(unit, _MANTISSA), float(np.finfo(_F32).smallest_normal))
     else:
         scales = _nearest(unit, form.scales)
@@ -152,7 +153,7 @@ def _check_blocks(size: int, form: _Format, where_: str) -> None:
 @fused(static_argnames=("forms", "dtype"))
 def _rounded_product(lhs: Any, rhs: Any, global_scales: Sequence[Any],
                      forms: tuple[_Format, _Format], dtype: Any) -> Any:
-    """The product of `(batch, m, k)` and `(batch, n, k)` after rounding both."""
+    """The product of `(batch, m, k)` and `(batch, n, k)` after quantizing both."""
     (left, of_left), (right, of_right) = [
         _quantized(x, *rest) for x, *rest in zip((lhs, rhs), forms, global_scales, strict=True)]
     out = scaled_dot(left, right, lhs_scale=of_left, rhs_scale=of_right, dimension_numbers=_LAST,
@@ -186,7 +187,7 @@ def _slope(x: Any, other: Any, ct: Any, forms: tuple[_Format, _Format, _Format],
         out = _rounded_product(ct, other, [scales[2], scales[1]], forms=(of_ct, of_other),
                                dtype=dtype)
     if scales[0] is not None:
-        # Numbers that were bounded do not change the result.
+        # Clipped numbers do not affect the result.
         largest = math.prod(float(ml_dtypes.finfo(d).max) for d in (form.elements, form.scales))
         out = where(absolute(cast(x, _F32)) <= largest * scales[0], out, cast(0, dtype))
     return cast(out, typeof(x).dtype)
@@ -228,7 +229,7 @@ def _formats(configs: Any) -> tuple[tuple[_Format, ...], tuple[Any, ...]]:
     for config in given:
         scale = config.global_scale
         if scale is not None:
-            scale = as_array(scale)
+            scale = array_of(scale)
             if typeof(scale).size != 1 or typeof(scale).dtype != _F32:
                 msg = ("scaled_dot_general: global_scale must be a float32 array of one element, "
                        f"got {typeof(scale)}.")
@@ -244,17 +245,17 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
                        preferred_element_type: Any = np.float32,
                        configs: Sequence[BlockScaleConfig] | None = None,
                        implementation: Any = None) -> Any:
-    """`lax.dot_general` of operands that are rounded to narrow floats, block by block.
+    """`lax.dot_general` of operands quantized to narrow floats, block by block.
 
-    Each block of neighbours along the contracted axes is divided by a scale of its own, then
-    rounded. The product is that of the rounded numbers, summed in float32. Its derivative rounds
-    too: with "mxfp8" the cotangent and the other operand, along the axes that it contracts; with
-    "nvfp4" nothing, and it is 0 where a number was beyond what the formats hold. Results are those
-    of a device with such formats, wherever it runs; other devices save no time.
+    Each block of adjacent elements along the contracted axes is divided by its own scale, then
+    rounded. The products are summed in float32. With "mxfp8", derivatives quantize the cotangent
+    and the other operand along the axes that they contract. With "nvfp4", derivatives quantize
+    nothing and are 0 where an element was clipped. Devices without such formats compute the same
+    results, but no faster than unquantized products.
 
     Args:
       lhs: array of real numbers.
-      rhs: array of real numbers, in which the contracted and batch axes have the sizes of `lhs`.
+      rhs: array of real numbers; its contracted and batch axes have the sizes of those of `lhs`.
       dimension_numbers: as in `lax.dot_general`.
       preferred_element_type: dtype of the result: float32, bfloat16 or float16.
       configs: results of `get_scaled_dot_general_config`: for `lhs`, for `rhs`, and for the
@@ -266,10 +267,10 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
       `global_scale` counts as a constant.
 
     Raises:
-      TypeError: axes that do not fit, complex numbers, another dtype of the result, or configs that
-        are neither two nor three.
-      ValueError: the contracted axes do not divide into blocks, a `global_scale` that is not one
-        float32 number, or a derivative without a third config.
+      TypeError: the axes do not match, an operand is complex, the dtype of the result is not
+        supported, or there are not two or three configs.
+      ValueError: the contracted axes do not divide into blocks, a `global_scale` is not a single
+        float32 number, or the function is differentiated without a third config.
 
     Source: Open Compute Project 2023, "OCP microscaling formats (MX) specification", version 1.0.
     Rouhani et al. 2023, "Microscaling data formats for deep learning".
@@ -288,7 +289,7 @@ def scaled_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any,
         msg = ("scaled_dot_general: preferred_element_type must be float32, bfloat16 or float16, "
                f"got {dtype}.")
         raise TypeError(msg)
-    lhs, rhs = [as_array(check_array("scaled_dot_general", x, i)) for i, x in enumerate((lhs, rhs))]
+    lhs, rhs = [array_of(check_array("scaled_dot_general", x, i)) for i, x in enumerate((lhs, rhs))]
     if any(dtypes.is_complex(typeof(x).dtype) for x in (lhs, rhs)):
         msg = ("scaled_dot_general takes real numbers, got "
                f"{typeof(lhs).dtype} and {typeof(rhs).dtype}.")

@@ -1,4 +1,4 @@
-"""Activations that let positive numbers pass and hold back negative ones."""
+"""Rectifiers and gated activations: ReLU, ELU, GELU, SiLU, GLU and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mjax._numpy.fused import fused
 from mjax._numpy.selecting import where
 from mjax._numpy.splitting import split
 
-# ---- straight lines --------------------------------------------------------------------
+# ---- piecewise linear ------------------------------------------------------------------
 
 
 @custom_jvp
@@ -89,7 +89,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
 
 def _elu(x: Any, alpha: Any) -> Any:
     positive = x > 0
-    # No exponential of large numbers: where it is infinite, its derivative times 0 is NaN.
+    # Avoids infinite exponentials: their derivative times 0 would be NaN.
     return where(positive, x, alpha * expm1(where(positive, 0.0, x)))
 
 
@@ -144,7 +144,7 @@ def celu(x: Any, alpha: Any = 1.0) -> Any:
     return maximum(x, 0.0) + alpha * expm1(minimum(x, 0.0) / alpha)
 
 
-#: Layers with these keep mean 0 and variance 1.
+#: Constants with which layers preserve mean 0 and variance 1.
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
@@ -171,7 +171,7 @@ def selu(x: Any) -> Any:
     return _SELU_SCALE * _elu(operand("selu", x), _SELU_ALPHA)
 
 
-# ---- smooth ones -----------------------------------------------------------------------
+# ---- smooth rectifiers -----------------------------------------------------------------
 
 
 @fused(static_argnames=("approximate",))
@@ -181,7 +181,7 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
     Args:
       [x]
-      approximate: whether to compute it by tanh, to three digits or so; else it is exact.
+      approximate: whether to use the tanh approximation, accurate to about three digits.
 
     Returns:
       [float]
@@ -259,7 +259,7 @@ def mish(x: Any) -> Any:
 @fused
 @documented(**shared)
 def hard_silu(x: Any) -> Any:
-    """Sigmoid linear unit made of straight lines: `x * hard_sigmoid(x)`.
+    """Sigmoid linear unit with a piecewise linear sigmoid: `x * hard_sigmoid(x)`.
 
     Args:
       [x]
@@ -286,11 +286,11 @@ hard_swish = hard_silu
 @fused(static_argnames=("axis",))
 @documented(**shared)
 def glu(x: Any, axis: int = -1) -> Any:
-    """Gated linear unit: the first half along an axis, times the sigmoid of the second half.
+    """Gated linear unit: the first half along an axis times the sigmoid of the second half.
 
     Args:
       [floats]
-      axis: the axis that is halved.
+      axis: the axis to halve.
 
     Returns:
       An array of the dtype of `x`, with half as many elements along the axis.

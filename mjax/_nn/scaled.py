@@ -1,4 +1,4 @@
-"""Products of narrow floats that share scales, block by block."""
+"""Matrix products of narrow floats with block-wise scales."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dot import dot_general
-from mjax._numpy.core import as_array, cast, check_array, dtype_argument
+from mjax._engine.primitives.shapes import array_of
+from mjax._numpy.core import cast, check_array, dtype_argument
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import repeat
 
@@ -17,7 +18,7 @@ _F32 = np.dtype(np.float32)
 
 
 def _unscaled(x: Any, scales: Any) -> Any:
-    """The numbers in float32: each block along the last axis times its scale."""
+    """The values in float32: each block along the last axis times its scale."""
     size, blocks = typeof(x).shape[-1], typeof(scales).shape[-1]
     factors = repeat(cast(scales, _F32), size // blocks, axis=-1) if blocks else cast(scales, _F32)
     return cast(x, _F32) * factors
@@ -32,7 +33,7 @@ def _product(lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any, dtype: Any) -
 @boundary
 def scaled_matmul(lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any,
                   preferred_element_type: Any = np.float32) -> Any:
-    """Products of matrices whose elements share scales in blocks along the last axis.
+    """Products of matrices whose blocks along the last axis share a scale.
 
     Args:
       lhs: array of shape `(batch, m, k)`.
@@ -46,7 +47,7 @@ def scaled_matmul(lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any,
 
     Raises:
       TypeError: an argument is not an array.
-      ValueError: shapes that do not fit.
+      ValueError: the shapes do not match.
 
     Source: Open Compute Project 2023, "OCP microscaling formats (MX) specification", version 1.0.
 
@@ -56,7 +57,7 @@ def scaled_matmul(lhs: Any, rhs: Any, lhs_scales: Any, rhs_scales: Any,
       Array([[[2., 2.],
               [2., 2.]]], dtype=float32)
     """
-    args = [as_array(check_array("scaled_matmul", x, i)) for i, x in enumerate(
+    args = [array_of(check_array("scaled_matmul", x, i)) for i, x in enumerate(
         (lhs, rhs, lhs_scales, rhs_scales))]
     shapes = [typeof(x).shape for x in args]
     left, right, of_left, of_right = shapes

@@ -1,4 +1,4 @@
-"""Activations that step from one level to another, and those whose derivatives do so."""
+"""Sigmoid activations, and their integrals, the softplus family."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
+from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.arithmetic import maximum, minimum, sqrt, square
-from mjax._numpy.core import as_array, check_array, choose, promote_args_inexact
+from mjax._numpy.core import check_array, choose, promote_args_inexact
 from mjax._numpy.elementary import exp, expm1, log, log1p, logaddexp
 from mjax._numpy.fused import fused
 from mjax._numpy.selecting import clip, where
 
-#: Text that the docstrings of activations share.
+#: Docstring fragments shared by the activations.
 shared = {
     "x": "x: array or scalar.",
     "floats": "x: array or scalar of floats or complex numbers.",
@@ -30,14 +31,14 @@ shared = {
 
 
 def operand(name: str, x: Any) -> Any:
-    """An argument as an array, which has operators."""
-    return as_array(check_array(name, x))
+    """The argument as an array, for its operators."""
+    return array_of(check_array(name, x))
 
 
 @boundary
 @documented(**shared)
 def identity(x: Any) -> Any:
-    """The values as they are.
+    """The identity function.
 
     Args:
       [x]
@@ -82,7 +83,7 @@ def sigmoid(x: Any) -> Any:
 @fused
 @documented(**shared)
 def log_sigmoid(x: Any) -> Any:
-    """The logarithm of the logistic function, exact where that is tiny.
+    """The logarithm of the logistic function, accurate for tiny values.
 
     Args:
       [x]
@@ -103,7 +104,7 @@ def log_sigmoid(x: Any) -> Any:
 @fused
 @documented(**shared)
 def sparse_sigmoid(x: Any) -> Any:
-    """A straight line from 0 at -1 to 1 at 1, and constant beyond: the derivative of `sparse_plus`.
+    """Linear from 0 at -1 to 1 at 1, constant outside: the derivative of `sparse_plus`.
 
     Args:
       [x]
@@ -139,7 +140,7 @@ _relu6.defjvps(_relu6_slope)
 @fused
 @documented(**shared)
 def relu6(x: Any) -> Any:
-    """Rectified linear unit that ends at 6: `min(max(x, 0), 6)`.
+    """Rectified linear unit capped at 6: `min(max(x, 0), 6)`.
 
     Args:
       [x]
@@ -163,7 +164,7 @@ def relu6(x: Any) -> Any:
 @fused
 @documented(**shared)
 def hard_sigmoid(x: Any) -> Any:
-    """A straight line from 0 at -3 to 1 at 3, and constant beyond.
+    """Linear from 0 at -3 to 1 at 3, constant outside.
 
     Args:
       [x]
@@ -186,7 +187,7 @@ def hard_sigmoid(x: Any) -> Any:
 @fused
 @documented(**shared)
 def hard_tanh(x: Any) -> Any:
-    """The identity between -1 and 1, and constant beyond.
+    """The identity between -1 and 1, constant outside.
 
     Args:
       [x]
@@ -316,7 +317,7 @@ def squareplus(x: Any, b: Any = 4) -> Any:
 
 @custom_jvp
 def _log1mexp(x: Any) -> Any:
-    # Each branch has all digits on its side of log 2.
+    # Each branch is accurate on its side of log 2.
     return where(x < math.log(2), log(-expm1(-x)), log1p(-exp(-x)))
 
 
@@ -326,7 +327,7 @@ _log1mexp.defjvps(lambda t, out, x: t / expm1(x))
 @fused
 @documented(**shared)
 def log1mexp(x: Any) -> Any:
-    """`log(1 - exp(-x))` with all digits, for `x > 0`.
+    """`log(1 - exp(-x))` for `x > 0`, accurate for small and large `x`.
 
     Args:
       [x]

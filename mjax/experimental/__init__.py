@@ -3,7 +3,8 @@
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.effects.callbacks import io_callback
 
-_SUBMODULES = ("checkpoint", "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map")
+_SUBMODULES = ("checkify", "checkpoint", "jet", "layout", "mesh_utils", "multihost_utils", "ode",
+               "pjit", "random", "shard_map")
 
 __all__ = ["io_callback", *_SUBMODULES]
 

@@ -1,4 +1,4 @@
-"""How arrays lie in memory."""
+"""Layouts of arrays in memory."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.arrays.layout_constraints import with_layout_constraint

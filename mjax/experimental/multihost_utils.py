@@ -1,4 +1,4 @@
-"""What the processes of one program tell each other through their devices."""
+"""Exchange of values between the processes of one program, through their devices."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.processes.multihost import (

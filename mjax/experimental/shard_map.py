@@ -1,4 +1,4 @@
-"""`shard_map` as it was first called; `mjax.shard_map` is what it is called now."""
+"""The first form of `shard_map`, now `mjax.shard_map`."""
 
 from mjax._engine.base.faces import face
 from mjax._engine.spmd.pmap import shard_map_of_old as shard_map
