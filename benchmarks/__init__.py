@@ -1,1 +1,1 @@
-"""Numbers of mjax side by side with jax: `python -m benchmarks`."""
+"""Benchmarks of mjax beside jax: `python -m benchmarks`."""

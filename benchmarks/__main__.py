@@ -3,8 +3,7 @@
     python -m benchmarks [--rows "eager x + y,lower"] [--programs] [--functions] [--devices]
                          [--quick] [--json out.json]
 
-Without a choice everything is measured but `--functions`, and `--devices`, which needs a process of
-its own.
+By default everything is measured except `--functions` and `--devices`, which needs its own process.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from benchmarks.timing import import_seconds, interleaved
 
 
 def same(a: Any, b: Any) -> None:
-    """Both libraries have computed the same, or there is nothing to compare."""
+    """Raises unless both libraries computed the same."""
     ours, theirs = (x if isinstance(x, (list, tuple)) else [x] for x in (a, b))
     for x, y in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-4, atol=1e-6)

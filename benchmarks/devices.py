@@ -1,7 +1,7 @@
 """Rows over eight simulated devices: `python -m benchmarks --devices`, in a process of its own.
 
-XLA is told the number of devices before the first client, so that these rows share no process
-with those of one device.
+The number of devices is set before the first client, so these rows run in another process than
+those of one device.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ def called(function: Callable[[Any], Callable[..., Any]], count: int = 1
 
 
 def hosted(m: Any) -> Timed:
-    """Times a jitted function of a NumPy array that is cut over the devices, until it is done."""
+    """Times a jitted function of a NumPy array that is sharded over the devices."""
     f, x = m.jit(lambda x: x + 1, in_shardings=cut(m, "i")), np.tile(X[:, None], 64)
     run = lambda: f(x).block_until_ready()
     return Timed(run, run)
 
 
 def awaited(m: Any) -> Timed:
-    """Times a call until its result is there: left to themselves, jax's sums over devices wait for
-    each other for ever once 32 are under way."""
+    """Times a call and waits for its result.
+
+    Otherwise jax's sums over devices deadlock once 32 are in flight.
+    """
     timed = called(lambda m: loss(m, 10))(m)
     return timed._replace(call=lambda: timed.call().block_until_ready())
 
 
 def eager_map(m: Any) -> Timed:
-    """Times an eager call of a `shard_map` until its result is there."""
+    """Times an eager call of a `shard_map` and waits for its result."""
     f, x = loss(m, 10), m.device_put(X, cut(m, "i"))
     run = lambda: f(x).block_until_ready()
     return Timed(run, run)

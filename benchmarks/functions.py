@@ -1,9 +1,9 @@
 """Functions one by one: eager call, trace, size of the compiled program, run.
 
-Four goals hold for them: an eager call takes at most JAX's time; tracing takes 0.2 of it as a
-geometric mean and 0.35 at most; all compiled programs together have at most JAX's instructions, and
-each 1.15 times as many; running takes at most 1.05 of its time. The first tells the front end, the
-third what XLA is given.
+They have four goals. An eager call takes at most JAX's time. Tracing takes 0.2 of it as a geometric
+mean and 0.35 at most. All compiled programs together have at most JAX's instructions, and each at
+most 1.15 times as many. Running takes at most 1.05 of JAX's time. The first goal measures the front
+end, the third the programs for XLA.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ FUNCTIONS = [
 
 
 def _traceable(function: Function) -> tuple[list[Any], Callable[[Any], Callable[..., Any]]]:
-    """The operands that are arrays, and a maker of functions of them alone."""
+    """The array operands, and a maker of functions of these operands."""
     at = [i for i, x in enumerate(function.operands) if isinstance(x, np.ndarray)]
 
     def make(m: Any) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ def _traceable(function: Function) -> tuple[list[Any], Callable[[Any], Callable[
 
 
 def instructions(m: Any, f: Callable[..., Any], arrays: list[Any]) -> int:
-    """How many instructions the compiled program has."""
+    """The number of instructions of the compiled program."""
     return len(re.findall(r"^\s+(?:ROOT )?%\S+ = ", m.jit(f).lower(*arrays).compile().as_text(),
                           re.MULTILINE))
 

@@ -1,4 +1,4 @@
-"""How cost grows: time with the number of equations, Python's stack with nesting."""
+"""Growth of cost: time with the number of equations, stack depth with nesting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACTORS = (1, 2, 10, 100)
 
 
 def measures(m: Any) -> dict[str, Callable[[int], Callable[[], Any]]]:
-    """What has to be linear: name -> number of equations -> call to time."""
+    """Costs that must be linear: name -> number of equations -> call to time."""
     return {
         "trace": lambda n: lambda: m.make_jaxpr(chain(m, n))(X),
         "jvp": lambda n: lambda: m.make_jaxpr(JVP(m, chain(m, n)))(X),
@@ -38,7 +38,7 @@ class Growth(NamedTuple):
 def linearity(m: Any, n: int) -> Iterator[Growth]:
     """Time at n, 2n, 10n and 100n equations."""
     for name, make in measures(m).items():
-        make(n)()  # compiles what is compiled once
+        make(n)()  # compiles programs that are cached
         seconds = {k * n: min(turn(make(k * n), 1) for _ in range(1 if k == 100 else 5))
                    for k in FACTORS}
         worst = max((s / seconds[n]) ** (1 / math.log2(k / n))

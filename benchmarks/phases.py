@@ -1,4 +1,4 @@
-"""What whole programs cost in each phase: tracing, lowering, compiling, running, and memory."""
+"""Costs of whole programs by phase: tracing, lowering, compiling, running, and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Phase(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Of mjax's cost over jax's."""
+        """The ratio of mjax's cost and jax's."""
         return self.ours / self.theirs if self.theirs else 1.0
 
 

@@ -1,8 +1,8 @@
-"""The rows of the table: what is timed, and the goal for mjax's time over jax's.
+"""The rows of the table: the timed calls, and the goals for mjax's time over jax's.
 
-A row's factory takes the library (`jax` or `mjax`) and gives a `Timed`: the call to time and a
-function whose results must agree between the two before anything is timed. Both sides run the
-same source. Where calls are traced, each call traces a new function, or caches would answer.
+A row's factory takes the library (`jax` or `mjax`) and returns a `Timed`: the call to time and a
+function whose results must agree between the libraries beforehand. Both sides run the same source.
+To time tracing, each call traces a new function; otherwise caches would answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Timed(NamedTuple):
-    """What a factory gives: the call that is timed, and values to compare."""
+    """The result of a factory: the call to time, and values to compare."""
 
     call: Callable[[], Any]
     values: Callable[[], Any]
@@ -27,10 +27,10 @@ class Row(NamedTuple):
     """One line of the table.
 
     Attributes:
-      name: what it is called; `--rows` picks by it.
+      name: its name; `--rows` selects by it.
       goal: highest ratio of mjax's time over jax's.
       make: the factory.
-      per: how many units (equations, primitives) one call does.
+      per: the number of units (equations, primitives) per call.
     """
 
     name: str
@@ -158,12 +158,12 @@ def donating(m: Any) -> Timed:
 
 
 def arrays(count: int) -> Callable[[Any], tuple[Any, ...]]:
-    """So many arrays on the device."""
+    """This many arrays on the device."""
     return lambda m: tuple(m.device_put(X) for _ in range(count))
 
 
 def effectful(ordered: bool) -> Callable[[Any], Timed]:
-    """Times calls of a jitted function that calls Python once, until it has."""
+    """Times calls of a jitted function with one Python callback, until that is done."""
 
     def make(m: Any) -> Timed:
         io_callback = importlib.import_module(f"{m.__name__}.experimental").io_callback
@@ -247,17 +247,56 @@ def running(m: Any) -> Timed:
 
 
 def compiling(m: Any) -> Timed:
-    """Compilation of what has been lowered. Compiling once more would be answered by a cache."""
+    """Compilation of a lowered program. Each call lowers a new one: compilations are cached."""
     step, args = multilayer(m)
     stock = [m.jit(lambda *xs: step(*xs)).lower(*args) for _ in range(40)]
     return Timed(lambda: stock.pop().compile(),
                  lambda: m.tree_util.tree_leaves(stock.pop().compile()(*args)))
 
 
+def checked(m: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A recurrent network with all automatic checks, and its operands."""
+    checkify = importlib.import_module(f"{m.__name__}.experimental.checkify")
+    jnp, rng = m.numpy, np.random.default_rng(0)
+    x = rng.normal(size=(100, 64)).astype(np.float32)
+    w = rng.normal(size=(64, 64)).astype(np.float32) / 10
+
+    def f(x: Any, w: Any, i: Any) -> Any:
+        def step(c: Any, y: Any) -> Any:
+            h = jnp.tanh(c @ w + y)
+            return h / (1 + jnp.sum(h * h)), h[i]
+
+        c, ys = m.lax.scan(step, x[0], x)
+        return jnp.log(jnp.sum(c * c)) + ys.sum()
+
+    return checkify.checkify(f, errors=checkify.automatic_checks), (x, w, np.arange(10))
+
+
+def running_checks(m: Any) -> Timed:
+    f, args = checked(m)
+    call, on_device = m.jit(f), m.device_put(args)
+
+    def values() -> Any:
+        err, out = call(*on_device)
+        return [err.get() is None, out]
+
+    return Timed(lambda: m.block_until_ready(call(*on_device)), values)
+
+
+def tracing_checks(m: Any) -> Timed:
+    def call() -> Any:
+        f, args = checked(m)  # a new one, or caches would answer
+        return m.jit(f).lower(*args)
+
+    return Timed(call, running_checks(m).values)
+
+
 Pair = collections.namedtuple("Pair", "a b")
 GRAD = lambda m, f: m.grad(f)
 JVP = lambda m, f: lambda x: m.jvp(f, (x,), (x,))
 VMAP = lambda m, f: lambda x: m.vmap(f)(m.lax.broadcast(x, (4,)))
+JET = lambda m, f: lambda x: importlib.import_module(f"{m.__name__}.experimental.jet").jet(
+    f, (x,), ([x] * 8,))
 MATRIX = np.linspace(0, 1, 9, dtype=np.float32).reshape(3, 3)
 
 ROWS = [
@@ -267,6 +306,7 @@ ROWS = [
     Row("make_jaxpr(jvp), per equation", 0.25, traced(chain, 300, JVP), 300),
     Row("make_jaxpr(grad), per equation", 0.08, traced(scalar, 300, GRAD), 300),
     Row("make_jaxpr(vmap), per equation", 0.2, traced(chain, 300, VMAP), 300),
+    Row("make_jaxpr(jet of order 8), per equation", 0.1, traced(chain, 100, JET), 100),
     Row("make_jaxpr(scan of 100 equations)", 0.3, traced(scanned, 100)),
     Row("make_jaxpr(grad(scan of 100))", 0.25, traced(scanned, 100, GRAD)),
     Row("make_jaxpr(jvp(scan of 100))", 0.25, traced(scanned, 100, JVP)),
@@ -315,6 +355,8 @@ ROWS = [
     Row("tree_map, 300 leaves", 1.0, mapped_tree),
     Row("run a training step", 1.05, running),
     Row("compile a training step", 1.05, compiling),
+    Row("run a scan with checks", 1.0, running_checks),
+    Row("lower a scan with checks", 0.3, tracing_checks),
 ]
 #: In a fresh interpreter each, so no factory.
 IMPORT = Row("import, with numpy", 0.45, lambda m: Timed(lambda: None, lambda: ()))

@@ -3,8 +3,8 @@
     python -m benchmarks.rules
 
 Rules that every primitive needs are not counted (impl, abstract_eval, lowering, typecheck, pretty).
-Declarations of frames are not, either: how operands enter a program, and how results leave it.
-Overridden methods of the kit are counted, and functions that are passed to it.
+Neither are declarations of frames: how operands enter a program and how results leave it.
+Overridden methods of the kit are counted, and so are functions passed to it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from mjax._engine.control.frame import Frame
 
 FIELDS = ("jvp", "linearize", "partial_eval", "transpose", "batch", "axis_batch", "dce",
           "recompute", "cast_varying")
-#: Methods of frames that declare and do not transform, and rules that every primitive needs.
+#: Methods of frames that declare or observe but do not transform, and rules that every primitive
+#: needs.
 DECLARATIONS = {"open", "close", "body", "again", "derivative", "scope", "entered", "outer",
                 "carries", "batch_dim", "abstract_eval", "typecheck", "lowering", "pretty",
-                "params", "effects", "times", "alike"}
+                "params", "effects", "times", "alike", "mutable", "pieces", "apart", "handed_on",
+                "runs_on", "along"}
 
 
 def holding() -> list[Any]:
@@ -50,12 +52,12 @@ def written(primitive: Any) -> dict[str, Any]:
                           and not name.startswith("__")})
         found.update({f"transforms.{name}": own for name, own, kits in zip(
             frame.transforms._fields, frame.transforms, Frame.transforms, strict=True)
-            if own is not kits})
+            if own is not kits and name not in DECLARATIONS})
     return found
 
 
 def count() -> Iterator[tuple[str, list[str]]]:
-    """The names of the rules of each primitive; what several share is the first one's."""
+    """The names of the rules of each primitive; shared rules belong to the first one."""
     known: set[Any] = set()
     for primitive in holding():
         new = {inspect.unwrap(rule).__code__: name for name, rule in written(primitive).items()}

@@ -1,7 +1,7 @@
 """Measuring two functions against each other.
 
-They take turns, so that whatever else the machine does meets both; the best turn counts. The
-garbage collector stays on, as users have it.
+They take turns, so that other load on the machine affects both; the best turn counts. The garbage
+collector stays on, as for users.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def turn(call: Call, loops: int) -> float:
 
 
 def loops_for(call: Call, seconds: float) -> int:
-    """How many calls fill this time; the first call, which compiles, does not count."""
+    """The number of calls that fill this time; the first call, which compiles, does not count."""
     call()
     loops = 1
     while turn(call, loops) * loops < seconds / 10 and loops < 100_000:
@@ -39,7 +39,7 @@ def interleaved(calls: Sequence[Call], turns: int, seconds: float) -> list[float
 
     Args:
       calls: the functions.
-      turns: how often each one's loop runs.
+      turns: the number of loops of each.
       seconds: how long a loop takes; slower calls run once per turn.
     """
     loops = [loops_for(call, seconds) for call in calls]

@@ -2,10 +2,10 @@
 
     python examples/data_parallel.py
 
-starts everything on this machine: one process with one device; then 2 processes with 2 devices
-each, which reach the same weights; then 2 processes of which one is killed on the way. The other
-one ends with an error that names it, and both are started again and go on from the last
-checkpoint, to the same weights once more. On a cluster, start one of
+starts three trainings on this machine: one process with one device; 2 processes with 2 devices
+each, which reach the same weights; and 2 processes of which one is killed. The other one ends with
+an error that names it. Both are restarted and resume from the last checkpoint, with the same final
+weights. On a cluster, start one of
 
     python examples/data_parallel.py --train DIRECTORY [--epochs N]
 
@@ -59,7 +59,7 @@ def train(directory, epochs, die_in=None):
             chosen = order[i:i + BATCH]
             if die_in == epoch and n == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
-            # Each process puts what its own devices hold.
+            # Each process places the data of its own devices.
             batch = mjax.device_put((images[chosen], labels[chosen]), split)
             *state, value = step(*state, *batch, RATE)
         checkpoint.save(directory, tuple(state), epoch + 1, keep=2)
@@ -71,7 +71,7 @@ def train(directory, epochs, die_in=None):
 
 
 def launch(directory, epochs, processes, devices, victim_dies_in=None):
-    """Starts the processes of one training; the last may be told to die. Their ends."""
+    """Runs the processes of one training, of which the last may kill itself; their outcomes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -103,7 +103,7 @@ def furthest(one, other):
 
 
 def demonstrate(epochs):
-    """Runs all three trainings and compares what they reach."""
+    """Runs all three trainings and compares their weights."""
     with tempfile.TemporaryDirectory() as folder:
         alone, both, broken = (os.path.join(folder, name) for name in ("1", "2x2", "killed"))
         launch(alone, epochs, processes=1, devices=1)

@@ -1,4 +1,4 @@
-"""Trains a small network on real handwritten digits, with a primitive of its own inside.
+"""Trains a small network on real handwritten digits, with a custom primitive inside.
 
 The data are scikit-learn's `load_digits`: 1,797 images of 8 x 8 pixels. The network is a
 perceptron with one hidden layer; its activation is a primitive defined here through
@@ -127,7 +127,7 @@ def train(epochs=30, batch=64, rate=0.05, seed=0, progress=True):
 
 
 def main():
-    """Trains and prints what was reached, and on which jaxlib."""
+    """Trains and prints the accuracy and the release of jaxlib."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     reached, seconds = train(parser.parse_args().epochs)

@@ -1,7 +1,7 @@
 """The primitive of JEP 15856, which proposed JAX's extension surface: mul_add(x, y, z).
 
-Its implementation runs on Python ints, its lowering names no platform and feeds one operation
-into the next, `bind` itself is jitted, and a primitive is a static argument.
+Its implementation runs on Python ints. Its lowering is for all platforms and feeds one operation
+into the next. `bind` itself is jitted, and a primitive is a static argument.
 
     python examples/jep15856.py
 """
@@ -34,7 +34,7 @@ mlir.register_lowering(mul_add_p, mul_add_mlir)
 
 @functools.partial(mjax.jit, static_argnums=0)
 def apply(primitive, *operands):
-    """Applies a primitive that is known when the function is traced."""
+    """Applies a primitive that is a static argument."""
     return primitive.bind(*operands)
 
 

@@ -1,8 +1,8 @@
 """A primitive from no rule to all of them: multiply_add(x, y, z) = x * y + z.
 
-Each transformation needs one rule. Before a rule is there the transformation fails, and the
-error says which rule is missing and how to write it; the walk prints its first line, registers
-the rule, and tries again. At the end every composition is compared with what it must give.
+Each transformation needs one rule. Without the rule the transformation fails, and the error says
+which rule is missing and how to write it. The walk prints its first line, registers the rule, and
+tries again. At the end every composition is compared with its expected result.
 
     python examples/multiply_add.py [--errors]     # with --errors: all lines of each
 """
@@ -118,7 +118,7 @@ A, B = np.array([2, 3], np.float32), np.array([10, 20], np.float32)
 
 
 class Step(NamedTuple):
-    """A transformation, what it must give, and how the rule that it needs is registered."""
+    """A transformation, its expected result, and the registration of its rule."""
 
     title: str
     attempt: Callable[[], Any]
@@ -148,7 +148,7 @@ STEPS = [
 
 
 def walk(show=print, whole_errors=False):
-    """Takes the primitive through all steps, and shows the errors on the way."""
+    """Takes the primitive through all steps and shows the errors."""
     for number, step in enumerate(STEPS, 1):
         show(f"{number}. {step.title}")
         try:
@@ -204,7 +204,7 @@ COMPOSITIONS = {
 
 
 def compare(show=print):
-    """Evaluates all compositions and shows them beside what they must give."""
+    """Evaluates all compositions and shows them beside their expected results."""
     width = max(map(len, COMPOSITIONS))
     for name, (compute, expected) in COMPOSITIONS.items():
         value = compute()

@@ -1,7 +1,7 @@
 """Real programs with loops, on either library: tested in tests/programs, timed here.
 
-Each is a function of the library (`mjax`, `jax`, or NumPy with Python's loops) and arrays, and
-gives a scalar.
+Each is a function of the library (`mjax`, `jax`, or NumPy with Python's loops) and arrays that
+returns a scalar.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Program(NamedTuple):
     """A program and its arguments.
 
     Attributes:
-      name: what it is called.
+      name: its name.
       run: `(library, *args) -> scalar`.
       args: `(rng, size) -> arguments`; size 1 is for tests, larger ones are for timing.
       differentiated: the arguments it is differentiated in.

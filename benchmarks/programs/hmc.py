@@ -1,4 +1,4 @@
-"""Hamiltonian Monte Carlo: chains side by side, each a loop with a choice in it.
+"""Hamiltonian Monte Carlo: batched chains, each a loop with a branch.
 
 Source: Duane et al. 1987; Neal 2011, arXiv:1206.1901.
 """
@@ -11,14 +11,14 @@ import numpy as np
 
 
 def hmc_args(rng: np.random.Generator, size: int) -> tuple[Any, ...]:
-    """Step size and curvature, where 2 chains times the size start, and their random numbers."""
+    """Step size and curvature, start points of 2 chains times the size, and random numbers."""
     chains, samples = 2 * size, 5 * size
     return (np.array([0.3, 0.5]), rng.normal(size=(chains, 2)),
             rng.normal(size=(chains, samples, 2)), rng.uniform(size=(chains, samples)))
 
 
 def sample_mean(m: Any, shape: Any, starts: Any, momenta: Any, uniforms: Any) -> Any:
-    """The mean over chains of where they end, on a bent normal distribution."""
+    """The mean over chains of their end points, for a curved normal distribution."""
     np = m.numpy
     step_size, bend = shape
 

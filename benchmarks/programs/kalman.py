@@ -26,7 +26,7 @@ def _model(m: Any, noises: Any) -> Any:
 
 
 def log_likelihood(m: Any, noises: Any, observations: Any) -> Any:
-    """Of all observations, by scan."""
+    """The filter over all observations, by scan."""
     np = m.numpy
     a, q, r = _model(m, noises)
 
@@ -59,7 +59,7 @@ def filtered(m: Any, noises: Any, observations: Any) -> Any:
 
 
 def _inverse(m: Any, x: Any) -> Any:
-    """Of matrices of 2 rows."""
+    """The inverse of matrices of 2 rows."""
     np = m.numpy
     a, b, c, d = (x[..., i, j] for i in range(2) for j in range(2))
     rows = np.stack([np.stack([d, -b], -1), np.stack([-c, a], -1)], -2)
@@ -74,7 +74,7 @@ def filtered_states(m: Any, noises: Any, observations: Any) -> Any:
     times = lambda x, v: (x @ v[..., None])[..., 0]
     one = np.eye(2, dtype=noises.dtype)
 
-    # A step maps a state by f and b with covariance c; eta and j are what y tells of the past.
+    # A step maps a state by f and b with covariance c; eta and j hold the information of y.
     def element(y: Any, p: Any, mean: Any, past: Any) -> Any:
         s = p[0, 0] + r
         gain = p[:, 0] / s

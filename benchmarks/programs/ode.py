@@ -73,7 +73,7 @@ def solver(m: Any, f: Callable[..., Any], tolerance: float) -> Callable[..., Any
 
 
 def ode_args(rng: np.random.Generator, size: int) -> tuple[Any, ...]:
-    """Prey and predators, rates, and how long."""
+    """Prey and predators, rates, and the end time."""
     populations = np.stack([1 + rng.uniform(size=4 * size), 0.5 + rng.uniform(size=4 * size)])
     return np.array([1.1, 0.4, 0.4, 0.1]), populations, np.array(2.0)
 

@@ -1,5 +1,6 @@
-"""A transformer: its layers' parameters are stacked, and scanned over; each block is
-rematerialized, so that the memory of a layer is its input.
+"""A transformer with stacked layers, run by scan; blocks are rematerialized.
+
+So only the input of each layer is saved.
 
 Source: Vaswani et al. 2017, with normalization before each part (Xiong et al. 2020).
 """
@@ -22,7 +23,7 @@ def transformer_args(rng: np.random.Generator, size: int) -> tuple[Any, ...]:
 
 
 def transformer(m: Any, params: Any, x: Any, targets: Any) -> Any:
-    """The squared error of what the last layer gives."""
+    """The squared error of the last layer's output."""
     np = m.numpy
     hidden = np.triu(np.ones((x.shape[0], x.shape[0]), bool), 1)
 

@@ -31,7 +31,7 @@ def assert_equal_results(ours: Any, theirs: Any, tolerance: float = 2e-5) -> Non
 def facts(x: Any) -> tuple[Any, ...]:
     """Shape, dtype and weak type of a result; the type of what is not an array.
 
-    Of float0 and bool there is no weak kind, though jax's flag may be set.
+    float0 and bool do not have a weak kind, though jax's flag may be set.
     """
     if not hasattr(x, "dtype"):
         return (type(x),)

@@ -1,7 +1,7 @@
 """Random programs: a seed gives a sequence of operations on earlier values.
 
-jax is asked which operations fit: one that it refuses is dropped. What was dropped is kept, since
-mjax must refuse it too.
+jax is asked which operations fit: one that it refuses is dropped from the
+program. A list keeps it, since mjax must refuse it too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Composition:
             if len(self.steps) == length:
                 break
             operation = operations[rng.integers(len(operations))]
-            # What was made lately is used more often, so that programs are deep.
+            # Recent values are used more often, so that programs are deep.
             weights = np.linspace(1, 3, len(values)) ** 2
             operands = rng.choice(len(values), operation.arity, p=weights / weights.sum())
             step = Step(operation, tuple(map(int, operands)))

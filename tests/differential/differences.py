@@ -14,6 +14,8 @@ SIGNATURES = {
     "*: parameters [('new_val', *": "mjax shows the default, jax a sentinel",
     "numpy.ndarray: *": _PRIVATE,
     "stages.*: parameters *": _PRIVATE,
+    "experimental.checkify.Error: parameters *": _PRIVATE,
+    "experimental.checkify.checkify: parameters [('errors', *": "classes of its own",
     "errors.*: parameters *": "mjax's errors take their text, jax's some take the tracer",
     "sharding.PartitionSpec: __name__ PartitionSpec, not P": "its name in pickles",
     "ShapeDtypeStruct: parameters [('vma', *": _OLD,
@@ -37,9 +39,13 @@ SIGNATURES = {
     "*.var: parameters [('mean', *": "of the function",
     "*.reshape: parameters [('copy', *": "of the function",
     "*.index: parameters [('bounds', *": "that of a tuple",
+    "ref.AbstractRef.update: parameters [('fields', *": "the fields of the array's type, too",
+    "ref.Ref: parameters *": _PRIVATE,
+    "ref.*: __name__ *, not ref_*": "their public names",
 }
 
 _CLASS = "both refuse; jax's class is that of the operation that happens to fail"
+_PLACES = "mjax does not place references"
 _EARLY = "mjax refuses at once what cannot be meant; jax fails later, or gives something else"
 _OPTION = "mjax looks at every option; jax ignores values that it does not know"
 _NUMPY = "mjax does what NumPy does"
@@ -63,6 +69,11 @@ CALLS = {
     "scipy.special.logsumexp(a, axis=text): TypeError, not NameError": "both refuse it",
     "scipy.special.owens_t(*complex*): ValueError, not accepted": "it takes real numbers",
     "scipy.stats.rankdata(a=key): TypeError, not accepted": "keys have no order",
+    "experimental.checkify.Error(*": _PRIVATE,
+    "experimental.checkify.*check(pred, msg*: TypeError, not accepted":
+        "jax looks at the message when it is shown",
+    "experimental.checkify.checkify(f*: TypeError, not accepted":
+        "jax looks at its arguments when the result is called",
     # ---- scipy and library -----------------------------------------------------------------
     **_each("(*: TypeError, not AttributeError",
             "jax fails on an attribute that the argument lacks",
@@ -193,7 +204,6 @@ CALLS = {
     "lax.reduce_or(operand=*axes): ValueError, not TypeError": "axes are checked before dtypes",
     "lax.reduce_xor(operand=*axes): ValueError, not TypeError": "axes are checked before dtypes",
     "lax.reduce_window(*: ValueError, not TypeError": _CLASS,
-    "experimental.pjit.pjit(*argnames=*: ValueError, not TypeError": _CLASS,
     "lax.sort(operand, num_keys=*: TypeError, not ValueError": _CLASS,
     "numpy.*m??(*where=*: ValueError, not TypeError": "jax looks at the mask before the identity",
     "numpy.*(a, axis=text): TypeError, not NameError": "no name of an axis is looked for",
@@ -262,7 +272,11 @@ CALLS = {
     "Shard(*: TypeError, not accepted": _EARLY,
     "ShapeDtypeStruct(shape=*: TracerIntegerConversionError, not accepted": _EARLY,
     "ShapeDtypeStruct(shape=*: TypeError, not accepted": _EARLY,
-    "ShapeDtypeStruct(*is_ref=*: NotImplementedError, not accepted": "mjax has only values",
+    "free_ref(ref*: TypeError, not accepted": _EARLY,
+    "ref.AbstractRef(inner_aval*: TypeError, not accepted": _EARLY,
+    "ref.AbstractRef(*: NotImplementedError, not accepted": _PLACES,
+    "*_ref(*memory_space=*: NotImplementedError, not accepted": _PLACES,
+    "new_ref(*kind=*: NotImplementedError, not accepted": _PLACES,
     "*_callback(*sharding=*: NotImplementedError, not accepted": _OPTION,
     "lax.*accuracy=*: TypeError, not accepted": _OPTION,
     "*(new_val*: ValueError, not accepted": _OPTION,
@@ -281,6 +295,8 @@ CALLS = {
     "lax.rng_bit_generator(*: TypeError, not accepted": _OPTION,
     "lax.rng_bit_generator(*: ValueError, not accepted": _OPTION,
     "lax.ragged_dot(*group_offset=*: NotImplementedError, not accepted": _OPTION,
+    "experimental.jet.jet(*: TypeError, not accepted": _EARLY,
+    "experimental.jet.jet(*: ValueError, not TypeError": _CLASS,
     "experimental.pjit.pjit(*: RuntimeError, not accepted": _OPTION,
     "experimental.pjit.pjit(*: TypeError, not accepted": _OPTION,
     "experimental.pjit.pjit(*: ValueError, not accepted": _OPTION,

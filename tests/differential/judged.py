@@ -1,6 +1,6 @@
 """Where random programs may differ: operations, by the types of their operands.
 
-What they differ by is explained here or in docs/differences.md.
+Their differences are explained here or in docs/differences.md.
 """
 
 from __future__ import annotations

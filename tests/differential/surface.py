@@ -478,7 +478,7 @@ def kinds(x64: bool) -> dict[str, Kind]:
 def typed_calls(name: str, f: Any, x64: bool, most: int) -> Iterator[Call]:
     """The good call of a function with operands of every kind in each other's company.
 
-    Where these are more than `most`, a sample of them, the same each time.
+    If these are more than `most`, a sample of them, the same each time.
     """
     call = (Call("", (_MATRIX,) * f.nin, {}) if isinstance(f, jax.numpy.ufunc) else
             next(_generic_calls(name, f, _OPERANDS.get(name, ())), None))

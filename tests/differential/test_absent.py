@@ -16,7 +16,8 @@ from tests.differential.surface import modules
 ABSENT, FORMER, ELSEWHERE = (tables()[kind] for kind in ("absent", "former", "elsewhere"))
 #: Modules whose `dir` shows what they import, and that do not say what they export.
 UNTIDY = {"example_libraries.optimizers", "experimental.mesh_utils",
-          "experimental.multihost_utils", "experimental.ode", "experimental.shard_map", "version"}
+          "experimental.jet", "experimental.multihost_utils", "experimental.ode",
+          "experimental.shard_map", "version"}
 #: Names that a module of JAX shows by accident.
 STRAY = {"ad"}
 

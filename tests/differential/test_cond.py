@@ -235,7 +235,7 @@ def test_equations(program):
 
 
 def test_derivatives_keep_no_more():
-    """What forward branches compute for the backward ones is at most as much as in jax."""
+    """Forward branches compute at most as much for the backward ones as in jax."""
     def kept(m, program):
         jaxpr = m.make_jaxpr(m.grad(total(m, lambda *args: program(m, *args)), (1, 2)))(True, X, Y)
         eqns = [e for e in jaxpr.jaxpr.eqns if e.primitive.name == "cond"]

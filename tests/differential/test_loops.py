@@ -120,14 +120,14 @@ STEPS = {
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("start", STARTS, ids=repr)
 def test_weak_types_of_carries(start, step):
-    """Where jax refuses a carry mjax does, and otherwise gives it the same type."""
+    """If jax refuses a carry, mjax does; otherwise it gives the carry the same type."""
     def outcome(m):
         try:
             # Under jit: eagerly jax hands Python's numbers through as they are.
             outs = m.jit(lambda: m.lax.scan(STEPS[step], start, XS))()
         except TypeError:
             return "refused"
-        # Of booleans there is no weak kind.
+        # Booleans do not have a weak kind.
         return [(str(x.dtype), x.weak_type and x.dtype != bool) for x in outs]
 
     assert outcome(mjax) == outcome(jax)

@@ -96,7 +96,7 @@ def test_functions_of_two_arrays(name: str) -> None:
 def test_types_of_all_pairs(name: str) -> None:
     """Shapes, dtypes and weak types of results, or that there are none.
 
-    Python's bools are left out: to jax they are weak, but there is no weak kind of bool.
+    Python's bools are left out: to jax they are weak, but bool does not have a weak kind.
     """
     for a, b in itertools.product([*DTYPES, 3, 0.5, 0.5 + 1j], repeat=2):
         if name == "full_like" and b == 0.5 + 1j:

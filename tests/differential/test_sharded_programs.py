@@ -110,7 +110,7 @@ PROGRAMS = {
     "deep copy": lambda s: copy.deepcopy(s.put(X, "x", "y")),
     "local data": lambda s: s.m.make_array_from_process_local_data(
         s.N("x"), {"a": X, "b": X[0]}),
-    # What is refused.
+    # Refused calls.
     "put: abstract": lambda s: s.m.device_put(X, s.N("x", mesh=s.mesh.abstract_mesh)),
     "other devices": lambda s: s.m.jit(lambda x, y: x + y)(
         s.put(X, "x"), s.m.device_put(X, s.m.devices()[0])),

@@ -17,7 +17,7 @@ def test_devices_store_and_barriers():
 
         dist.initialize(f"127.0.0.1:{port}", 2, rank)
         assert dist.is_initialized()
-        if rank == 0:  # the coordinator is this machine: nobody else reaches the service
+        if rank == 0:  # the coordinator is this machine: others cannot reach the service
             lines = [line.split() for table in Path("/proc/net").glob("tcp*")
                      for line in table.read_text().splitlines()]
             hosts = {place.split(":")[0] for _, place, _, state, *_ in lines
@@ -30,7 +30,7 @@ def test_devices_store_and_barriers():
         assert len({d.id for d in mjax.devices()}) == 4
         assert mjax.local_devices() == mjax.devices()[2 * rank:2 * rank + 2]
         assert mjax.local_devices(1 - rank) == mjax.devices()[2 - 2 * rank:4 - 2 * rank]
-        # What is not placed stays in the process.
+        # Values without a placement stay in the process.
         assert jnp.arange(4).devices() == {mjax.local_devices()[0]}
 
         dist.key_value_set(f"a/{rank}", f"text {rank}")

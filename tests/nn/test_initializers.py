@@ -103,7 +103,7 @@ def test_aliases():
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda: initializers.he_normal()(KEY, (3,)), "weights of shape (3,) have no axis -2"),
+    (lambda: initializers.he_normal()(KEY, (3,)), "weights of shape (3,) do not have an axis -2"),
     (lambda: initializers.variance_scaling(1.0, "fan", "normal")(KEY, (2, 3)), "mode 'fan'"),
     (lambda: initializers.variance_scaling(1.0, "fan_in", "x")(KEY, (2, 3)), "distribution 'x'"),
     (lambda: initializers.uniform()(KEY, (2,), int), "must be a float dtype"),

@@ -51,7 +51,7 @@ def test_narrow_dtypes(name, dtype):
 
 
 def test_high_mode_reaches_farther_into_the_tail():
-    """Of uniform floats in steps of 2**-23, logarithms end at 16; of finer ones they do not."""
+    """Logarithms of uniform floats in steps of 2**-23 end at 16; those of finer ones do not."""
     low = np.asarray(random.gumbel(KEY, (2_000_000,), "bfloat16")).astype(float)
     high = np.asarray(random.gumbel(KEY, (2_000_000,), "bfloat16", mode="high")).astype(float)
     assert high.max() > low[np.isfinite(low)].max()

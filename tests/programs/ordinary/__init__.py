@@ -24,7 +24,7 @@ def loaded(name: str, library: str) -> Any:
 
 
 def differentiated(args: Any) -> tuple[int, ...]:
-    """Which arguments hold floats alone."""
+    """The arguments that hold only floats."""
     from mjax.tree_util import tree_leaves
 
     return tuple(i for i, arg in enumerate(args)
