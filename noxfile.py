@@ -70,7 +70,7 @@ MATRIX = {
     for release in TABLE.SUPPORT
     if release.matrix or release.version in (TABLE.FLOOR, NEWEST_HERE)
 }
-# Where nox looks for interpreters; pyenv's shims answer only for the versions it has switched on.
+# Interpreters for nox; pyenv's shims answer only for the versions it has switched on.
 os.environ["PATH"] = os.pathsep.join(
     [str(home) for python, home in HOMES.items() if python != HERE] + [os.environ["PATH"]]
 )
@@ -178,7 +178,7 @@ NOT_QUICK = [f"tests/{name}.py" for name in (
         "test_array_shards", "test_exit", "test_failures", "test_sharded_effects",
         "test_sharded_jit", "arrays/test_assembling",
         "arrays/test_dlpack", "arrays/test_resharding", "arrays/test_transfer",
-        "dispatch/test_collective_throttle", "dispatch/test_debugging", "effects/test_background",
+        "dispatch/test_collective_throttle", "dispatch/test_nan_checks", "effects/test_background",
         "effects/test_callbacks", "effects/test_tokens")))]
 
 
@@ -266,6 +266,32 @@ def cut(session):
             session.notify(f"tests_jaxlib({version})", [*CORE, *session.posargs])
         else:
             session.warn(f"jaxlib {version} left out: no Python {MATRIX[version]} on this machine")
+
+
+@nox.session(venv_backend="none")
+def artifacts(session):
+    """Exported programs written on each release of the quick cut run on every later one."""
+    versions = [version for version in CUT if MATRIX[version] in HOMES]
+    for version in versions:
+        earlier = versions[:versions.index(version) + 1]
+        session.notify(f"artifacts_jaxlib({version})", [*earlier, *session.posargs])
+
+
+@nox.session
+@nox.parametrize(
+    "python,version",
+    [nox.param(MATRIX[version], version, id=version) for version in CUT],
+)
+def artifacts_jaxlib(session, version):
+    """Writes exported programs on one jaxlib, and reads those of the releases that are named."""
+    _install(session, "test", jaxlib=version)
+    folder = Path(session.virtualenv.location).parent / "artifacts"
+    (folder / version).mkdir(parents=True, exist_ok=True)
+    programs = ("python", "-m", "tests.export.programs")
+    devices = {"MJAX_NUM_CPU_DEVICES": "4"}
+    session.run(*programs, "write", folder / version, env=devices)
+    for writer in session.posargs or [version]:
+        session.run(*programs, "read", folder / writer, env=devices)
 
 
 @nox.session

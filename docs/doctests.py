@@ -46,3 +46,8 @@ docstrings = Sybil(
     setup=_import_names,
 )
 pytest_collect_file = (pages + docstrings).pytest()
+
+
+def pytest_configure(config):
+    """A module named on the command line is the one that mjax imports, not a copy."""
+    config.option.importmode = "prepend"

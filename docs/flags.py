@@ -24,26 +24,26 @@ from the tables that `mjax.config` itself reads.
 {honoured}
 
 The compilation cache (`compilation_cache_dir`) holds programs that run on one process and call no
-Python. Its keys have the program, its options, the devices, jaxlib and the processor; entries that
-are damaged are compiled again, with a warning.
+Python. Its keys include the program, its options, the devices, jaxlib and the processor. Damaged
+entries are compiled again, with a warning.
 
-## Without a meaning here
+## Ignored
 
-They take every value, and change nothing.
+They accept every value and have no effect.
 
 | flag | default | why |
 |---|---|---|
-{meaningless}
+{ignored}
 
 ## Refused
 
-Values other than these are errors, which give the reason.
+Other values are errors that state the reason.
 
 | flag | only value | why |
 |---|---|---|
 {refused}
 
-## Environment variables that belong to no flag
+## Environment variables without a flag
 
 | variable | |
 |---|---|
@@ -57,7 +57,7 @@ def page() -> str:
                 if f.foreign is None and f.name not in OF_FUNCTIONS]
     return _INTRO.format(
         honoured=_rows(honoured),
-        meaningless=_rows([(f.name, f.default, f.why) for f in FOREIGN if not f.refused]),
+        ignored=_rows([(f.name, f.default, f.why) for f in FOREIGN if not f.refused]),
         refused=_rows([(f.name, f.default, f.why) for f in FOREIGN if f.refused]),
         variables="\n".join(f"| `{name}` | {what} |" for name, what in VARIABLES.items()))
 
