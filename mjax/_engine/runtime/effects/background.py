@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib
 import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
@@ -32,6 +32,9 @@ from mjax._engine.runtime.effects.pending import PendingArray, Promise
 from mjax._engine.runtime.effects.tokens import ThreadTokens, local, settle_all
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: The most programs in the background of a thread before it waits for the oldest.
 _MOST = 64
@@ -172,7 +175,10 @@ def in_background(compute: Callable[..., Sequence[Any]], placements: Sequence[Pl
             tokens.jobs[0].wait()
             tokens.jobs.popleft()
         if local.worker is None:
-            local.worker = ThreadPoolExecutor(1, "mjax-callbacks", local.work_for, (tokens,))
+            # Loaded when first needed: it is 2 % of `import mjax`.
+            futures = importlib.import_module("concurrent.futures")
+            local.worker = futures.ThreadPoolExecutor(
+                1, "mjax-callbacks", local.work_for, (tokens,))
         try:
             job.future = local.worker.submit(job.run)
         except RuntimeError:  # the interpreter is about to exit, or has no more threads

@@ -18,8 +18,7 @@ import traceback
 import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +30,9 @@ from mjax._engine.runtime.arrays.transfer import move, put
 from mjax._engine.runtime.effects.exiting import end_daemons
 from mjax._engine.runtime.failures import is_delivered, raise_original
 from mjaxlib_shim import guards
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 logger = logging.getLogger("mjax")
 #: So many executions may be under way before the oldest is awaited.
