@@ -1,40 +1,161 @@
-"""Custom calls: registering targets, and jaxlib's own LAPACK kernels."""
+"""Custom calls: registering targets and types, and jaxlib's own LAPACK kernels."""
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import os
+import re
 import threading
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import lapack_gates
+from . import foreign_gates, lapack_gates
 from .native import ext, xc
 
 __all__ = [
     "custom_call_targets",
     "cuts_stacks",
+    "include_dir",
     "lapack_kernel",
+    "prepare_target",
+    "pycapsule",
+    "register_as_batch_partitionable",
     "register_custom_call_target",
     "register_lapack",
+    "register_type",
+    "register_type_id",
+    "unknown_target",
+    "unknown_when_run",
 ]
 
 _lock = threading.Lock()
 _lapack_ready = False
 
 
+# ---- targets and types -----------------------------------------------------------------
+
+
+def include_dir() -> str:
+    """The folder of jaxlib's header files for C++."""
+    package: Any = importlib.import_module("jaxlib")
+    return os.path.join(os.path.abspath(package.__path__[0]), "include")
+
+
+def pycapsule(pointer: Any) -> Any:
+    """A PyCapsule of a `ctypes` function, pointer, or address.
+
+    Raises:
+      ValueError: the pointer is null.
+    """
+    # A prototype of its own: `pythonapi.PyCapsule_New` is one object for the whole process.
+    make = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
+    )(("PyCapsule_New", ctypes.pythonapi))
+    return make(ctypes.cast(pointer, ctypes.c_void_p), None, None)
+
+
 def register_custom_call_target(
-    name: str, capsule: Any, *, platform: str = "cpu", api_version: int = 1
+    name: str, target: Any, *, platform: str = "cpu", api_version: int = 1, **options: Any
 ) -> None:
     """Makes a C function callable as `stablehlo.custom_call @name`.
 
-    `api_version` 1 is XLA's typed FFI, 0 the old untyped calling convention.
+    Args:
+      name: its name.
+      target: a PyCapsule of the function, or a dict of one for each stage of execution.
+      platform: "cpu", or the name of a plugin's platform.
+      api_version: 1 is XLA's typed FFI, 0 the old untyped calling convention.
+      options: further arguments of jaxlib's function, such as `traits`.
     """
-    xc.register_custom_call_target(name, capsule, platform=platform, api_version=api_version)
+    xc.register_custom_call_target(
+        name, target, platform=platform, api_version=api_version, **options
+    )
+
+
+def register_type(name: str, registration: Mapping[str, Any], *, platform: str = "cpu") -> None:
+    """Registers a C++ type of the states of targets.
+
+    Args:
+      name: its name.
+      registration: PyCapsules of its `type_id` and `type_info`. Before jaxlib 0.8.1 the first is
+        enough.
+      platform: as of targets.
+
+    Raises:
+      NotImplementedError: this jaxlib does not know types.
+    """
+    if foreign_gates.FFI_TYPES.open:
+        xc.register_custom_type(name, dict(registration), platform=platform)
+        return
+    register_type_id(name, registration["type_id"], platform=platform)
+
+
+def register_type_id(name: str, type_id: Any, *, platform: str = "cpu") -> None:
+    """`register_type` by the id alone, on the jaxlibs that need no more.
+
+    Raises:
+      NotImplementedError: this jaxlib does not know types.
+      ValueError: it needs more.
+    """
+    ids, whole = foreign_gates.FFI_TYPE_IDS, foreign_gates.FFI_TYPES
+    if not foreign_gates.FFI_TYPE_IDS.open:
+        raise NotImplementedError(
+            f"types of foreign functions need jaxlib {ids.since_release} or newer"
+        )
+    if foreign_gates.FFI_TYPES.open:
+        raise ValueError(
+            f"from jaxlib {whole.since_release} on, a type is registered with its type_info "
+            "beside its type_id"
+        )
+    xc.register_custom_type_id(name, type_id, platform=platform)
+
+
+def register_as_batch_partitionable(name: str) -> None:
+    """Tells XLA that a target computes each element of a batch by itself.
+
+    Raises:
+      NotImplementedError: this jaxlib cannot be told.
+    """
+    gate = lapack_gates.LAPACK_STACKS
+    if not lapack_gates.LAPACK_STACKS.open:
+        raise NotImplementedError(
+            f"targets that XLA may cut along a batch need jaxlib {gate.since_release} or newer"
+        )
+    ext.register_custom_call_as_batch_partitionable(name)
+
+
+#: XLA's errors for targets that it does not know, typed and untyped ones.
+_UNKNOWN = re.compile(
+    r"No registered implementation for (?:FFI|untyped) custom call to (?P<late>\S+) for"
+    r"|No FFI handler registered for (?P<early>\S+) on a platform"
+)
+
+
+def unknown_target(error: BaseException) -> str | None:
+    """The target that an error of XLA says is unknown, or None."""
+    found = _UNKNOWN.search(str(error))
+    return found and (found["late"] or found["early"])
+
+
+def unknown_when_run(executable: Any, targets: Iterable[str], platform: str) -> str | None:
+    """The target among these that a compiled program calls and nothing is registered for.
+
+    None on the jaxlibs that refuse such programs when they compile them.
+    """
+    if foreign_gates.FFI_TARGETS_CHECKED.open:
+        return None
+    text = "\n".join(module.to_string() for module in executable.hlo_modules())
+    known = custom_call_targets(platform)
+    return next((name for name in targets if name not in known
+                 and f'custom_call_target="{name}"' in text), None)
 
 
 def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
     """The names registered for a platform (after its first client was made)."""
     return frozenset(ext.custom_call_targets(xc.xla_platform_names.get(platform, platform)))
 
+
+# ---- LAPACK ----------------------------------------------------------------------------
 
 #: Whether jaxlib has the kernels that some releases of the window lack.
 _NEWER = {
@@ -46,6 +167,8 @@ _NEWER = {
     "trsm": lapack_gates.LAPACK_TRSM.open,
     "unmqr": lapack_gates.LAPACK_ORMQR.open,
 }
+#: How the names of LAPACK's targets begin.
+_LAPACK = ("lapack_", "tridiagonal_")
 #: Character of a NumPy dtype -> letter in the names of LAPACK's routines.
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 
@@ -87,6 +210,12 @@ def register_lapack() -> None:
         lapack._lapack.initialize()
         if cuts_stacks():
             for name in custom_call_targets():
-                if name.startswith(("lapack_", "tridiagonal_")):
-                    ext.register_custom_call_as_batch_partitionable(name)
+                if name.startswith(_LAPACK):
+                    register_as_batch_partitionable(name)
         _lapack_ready = True
+
+
+def prepare_target(name: str) -> None:
+    """Registers jaxlib's own kernels if this is one of them, so that they need no set-up."""
+    if name.startswith(_LAPACK):
+        register_lapack()

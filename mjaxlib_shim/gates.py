@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 
-from . import artifact_gates, lapack_gates
+from . import artifact_gates, foreign_gates, lapack_gates
 from .gate import Gate, file_mentions, jaxlib_file, keyword
 from .native import ext, nb_signatures, xc
 
@@ -215,6 +215,7 @@ UNREAD_USES = Gate(
 
 GATES: tuple[Gate, ...] = (
     lapack_gates.LAPACK_TRSM,
+    foreign_gates.FFI_TYPE_IDS,
     MEMORIES_STATE,
     NUM_DEVICES,
     PARTITIONED_TOP_K,
@@ -229,6 +230,7 @@ GATES: tuple[Gate, ...] = (
     artifact_gates.REFINE_SHARDY,
     FFI_CALLBACKS,
     COMPILE_AND_LOAD,
+    foreign_gates.FFI_TARGETS_CHECKED,
     REGION_TOKENS,
     PROFILER_MODULE,
     TRACEBACK_SWITCH,
@@ -241,6 +243,7 @@ GATES: tuple[Gate, ...] = (
     TREEDEF_TUPLE,
     TREEDEF_FROM_CHILDREN,
     LITERAL_LAYOUTS,
+    foreign_gates.FFI_TYPES,
     BUSY_EXIT,
     UNREAD_USES,
     artifact_gates.ARTIFACT_CONTEXT,

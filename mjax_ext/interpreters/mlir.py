@@ -8,7 +8,7 @@ may change them. The oldest spelling works on the whole window of releases.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.lowering.context import LoweringContext as LoweringRuleContext
 from mjax._engine.lowering.context import ModuleContext
 from mjax._engine.lowering.tokens import TokenSet
+from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.emit import (
-    array_attr,
     constant,
     element_type,
     ir_types,
@@ -38,7 +38,7 @@ __all__ = [
     # jaxlib's modules
     "chlo", "hlo", "ir",
     # types, constants, attributes
-    "aval_to_ir_type", "aval_to_ir_types", "dtype_to_ir_type", "ir_constant",
+    "aval_to_ir_type", "aval_to_ir_types", "dtype_to_ir_type", "ir_attribute", "ir_constant",
     "dense_bool_array", "dense_int_array", "dense_int_elements", "i32_attr", "i64_attr",
     # operations
     "custom_call", "emit_python_callback", "reducer_region",
@@ -121,58 +121,6 @@ def i64_attr(i: int) -> Any:
 def dense_int_elements(xs: Any) -> Any:
     """An attribute that is a tensor of 64-bit integers."""
     return ir.DenseIntElementsAttr.get(np.asarray(xs, np.int64))
-
-
-def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands: Sequence[Any],
-                backend_config: str | bytes | dict[str, Any] = "", has_side_effect: bool = False,
-                called_computations: Sequence[str] = (), api_version: int = 2,
-                operand_output_aliases: dict[int, int] | None = None,
-                operand_layouts: Sequence[Sequence[int]] | None = None,
-                result_layouts: Sequence[Sequence[int]] | None = None,
-                extra_attributes: dict[str, Any] | None = None) -> Any:
-    """A `stablehlo.custom_call`.
-
-    Args:
-      call_target_name: the name under which the function was registered.
-      result_types: MLIR types of the results (`ctx.out_types`).
-      operands: their `ir.Value`s.
-      backend_config: a string, or a dict of attributes (`api_version=4`, XLA's typed FFI).
-      has_side_effect: whether the call stays even if its results are unused.
-      called_computations: names of functions of the module that it calls.
-      api_version: the calling convention.
-      operand_output_aliases: index of an operand -> index of the result that takes its memory.
-      operand_layouts: for each operand its axes, minor to major.
-      result_layouts: the same of the results.
-      extra_attributes: further attributes of the operation.
-
-    Returns:
-      The operation; a rule returns its `.results`.
-    """
-    config = (ir.DictAttr.get(backend_config) if isinstance(backend_config, dict)
-              else ir.StringAttr.get(backend_config))
-    attributes = {
-        "call_target_name": ir.StringAttr.get(call_target_name),
-        "has_side_effect": ir.BoolAttr.get(has_side_effect),
-        "backend_config": config,
-        "api_version": i32_attr(api_version),
-        "called_computations": array_attr([ir.FlatSymbolRefAttr.get(name)
-                                           for name in called_computations]),
-    }
-    if operand_output_aliases:
-        attributes["output_operand_aliases"] = array_attr([
-            hlo.OutputOperandAlias.get(
-                # A single result is not a tuple, so it need not be unpacked.
-                output_tuple_indices=[out] if len(result_types) > 1 else [], operand_index=index,
-                operand_tuple_indices=[])
-            for index, out in operand_output_aliases.items()])
-    for key, layouts in (("operand_layouts", operand_layouts), ("result_layouts", result_layouts)):
-        if layouts is not None:
-            attributes[key] = array_attr([ir.DenseIntElementsAttr.get(
-                np.asarray(axes, np.int64).reshape(-1), type=ir.IndexType.get())
-                for axes in layouts])
-    return hlo.CustomCallOp.build_generic(
-        results=list(result_types), operands=list(operands),
-        attributes=attributes | (extra_attributes or {}))
 
 
 def __dir__() -> list[str]:

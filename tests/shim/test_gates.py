@@ -10,7 +10,16 @@ import re
 import pytest
 
 import mjaxlib_shim
-from mjaxlib_shim import GATES, SUPPORT, Gate, artifact_gates, gates, lapack_gates, open_gates
+from mjaxlib_shim import (
+    GATES,
+    SUPPORT,
+    Gate,
+    artifact_gates,
+    foreign_gates,
+    gates,
+    lapack_gates,
+    open_gates,
+)
 
 PACKAGE = pathlib.Path(mjaxlib_shim.__path__[0])
 every_gate = pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
@@ -37,7 +46,7 @@ def test_release_and_extension_version_agree(gate):
 
 
 def test_table_holds_every_gate_once_in_order():
-    modules = {**vars(artifact_gates), **vars(lapack_gates), **vars(gates)}
+    modules = {**vars(artifact_gates), **vars(foreign_gates), **vars(lapack_gates), **vars(gates)}
     defined = [value for value in modules.values() if isinstance(value, Gate)]
     assert len({gate.name for gate in GATES}) == len(GATES)
     assert {gate.name for gate in defined} == {gate.name for gate in GATES}

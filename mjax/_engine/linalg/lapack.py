@@ -17,8 +17,9 @@ from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.linalg.matrices import INT32, nan_unless
 from mjax._engine.primitives import arithmetic as lax
+from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.elementwise import constant_like
-from mjax._engine.primitives.emit import array_attr, hlo, ir, op, shape_ir
+from mjax._engine.primitives.emit import ir, shape_ir
 from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim.custom_calls import cuts_stacks, lapack_kernel, register_lapack
 
@@ -45,25 +46,14 @@ def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results:
                      attributes: Any, aliases: Any) -> Any:
     register_lapack()
     cut = _cut_stacks(ctx, stack) if ctx.module_context.cut_by_xla and cuts_stacks() else {}
-    layouts = [_layout(a, stack) for a in ctx.avals_in]
-    symbolic: dict[str, Any] = {}
-    if not all(is_constant_shape(a.shape) for a in ctx.avals_out):
-        # Shapes of results are additional operands until shape refinement makes all shapes static.
-        symbolic["indices_of_shape_operands"] = ir.DenseIntElementsAttr.get(
-            np.arange(len(operands), len(operands) + len(ctx.avals_out)))
-        operands = (*operands, *(shape_ir(a.shape) for a in ctx.avals_out))
-        layouts += [_order([0])] * len(ctx.avals_out)
-    return op("stablehlo.custom_call", ctx.out_types, operands, {
-        "call_target_name": ir.StringAttr.get(target),
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 4),
-        "backend_config": ir.DictAttr.get({name: _attribute(v) for name, v in attributes}),
-        "operand_layouts": array_attr(layouts),
-        "result_layouts": array_attr([_layout(a, stack) for a in ctx.avals_out]),
-        "output_operand_aliases": array_attr([
-            hlo.OutputOperandAlias.get([result] if len(results) > 1 else [], operand, [])
-            for operand, result in aliases]),
-        **cut, **symbolic,
-    })
+    symbolic = not all(is_constant_shape(a.shape) for a in ctx.avals_out)
+    return custom_call(
+        target, result_types=ctx.out_types, operands=operands,
+        backend_config={name: _attribute(v) for name, v in attributes},
+        result_shapes=[shape_ir(a.shape) for a in ctx.avals_out] if symbolic else None,
+        operand_layouts=[_layout(a, stack) for a in ctx.avals_in],
+        result_layouts=[_layout(a, stack) for a in ctx.avals_out],
+        operand_output_aliases=dict(aliases), extra_attributes=cut).results
 
 
 def _cut_stacks(ctx: Any, stack: int) -> dict[str, Any]:
@@ -95,21 +85,15 @@ def _attribute(value: Any) -> Any:
     """The attributes in the kernels' types: letters as bytes, numbers with 32 bits."""
     if isinstance(value, str):
         return ir.IntegerAttr.get(ir.IntegerType.get_unsigned(8), ord(value))
-    if isinstance(value, bool):
-        return ir.BoolAttr.get(value)
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), value)
+    return ir_attribute(value if isinstance(value, bool) else np.int32(value))
 
 
-def _layout(aval: ShapedArray, stack: int) -> Any:
+def _layout(aval: ShapedArray, stack: int) -> list[int]:
     """The layout, minor to major: column-major matrices after the axes of the stack."""
     order = list(range(aval.ndim))[::-1]
     if aval.ndim == stack + 2:
         order[:2] = order[1], order[0]
-    return _order(order)
-
-
-def _order(axes: list[int]) -> Any:
-    return ir.DenseIntElementsAttr.get(np.asarray(axes, np.int64), type=ir.IndexType.get())
+    return order
 
 
 def has_kernel(name: str, dtype: Any) -> bool:

@@ -1,0 +1,32 @@
+"""The gates of foreign functions, which are part of the table in `gates`."""
+
+from __future__ import annotations
+
+from .gate import Gate, jaxlib_file
+from .native import xc
+
+__all__ = ["FFI_TARGETS_CHECKED", "FFI_TYPES", "FFI_TYPE_IDS"]
+
+
+FFI_TYPE_IDS = Gate(
+    "ffi_type_ids",
+    "register_custom_type_id, or register_custom_type",
+    301, "0.4.38",
+    "before, foreign functions have no states of types of their own",
+    lambda: any(hasattr(xc, name) for name in ("register_custom_type_id", "register_custom_type")),
+)  # fmt: skip
+FFI_TARGETS_CHECKED = Gate(
+    "ffi_targets_checked",
+    "XLA looks custom-call targets up when it compiles",
+    342, "0.6.1",
+    "before, when it runs a program; before the gate opens, compiled programs are searched (the "
+    "probe looks for another change of that release)",
+    lambda: not jaxlib_file("xla_extension"),
+)  # fmt: skip
+FFI_TYPES = Gate(
+    "ffi_types",
+    "register_custom_type(name, {type_id: ..., type_info: ...})",
+    387, "0.8.1",
+    "before, register_custom_type_id(name, type_id), and XLA knows how to delete a state",
+    lambda: hasattr(xc, "register_custom_type"),
+)  # fmt: skip
