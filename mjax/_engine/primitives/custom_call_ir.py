@@ -67,9 +67,9 @@ def _number(value: np.generic[Any]) -> Any:
     """The attribute of a scalar; enums are integers too, and have the value of one."""
     kind = element_type(value.dtype)
     if dtypes.kind(value.dtype) in "biu":
-        return ir.IntegerAttr.get(kind, int(value))  # type: ignore[call-overload]
+        return ir.IntegerAttr.get(kind, int(value))
     if dtypes.kind(value.dtype) == "f":
-        return ir.FloatAttr.get(kind, float(value))  # type: ignore[arg-type]
+        return ir.FloatAttr.get(kind, float(value))
     msg = (f"a scalar of dtype {value.dtype} cannot be an attribute: {value!r}. A NumPy array of "
            "shape () can.")
     raise TypeError(msg)
@@ -146,15 +146,15 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
 
     Source: StableHLO `custom_call`.
     """
-    typed = isinstance(backend_config, Mapping)
-    config = (ir.DictAttr.get(dict(backend_config))  # type: ignore[arg-type]
-              if typed else ir.StringAttr.get(backend_config or ""))
+    if isinstance(backend_config, Mapping):
+        config, api_version = ir.DictAttr.get(dict(backend_config)), 4
+    else:
+        config = ir.StringAttr.get(backend_config or "")
     attributes = {
         "call_target_name": ir.StringAttr.get(call_target_name),
         "has_side_effect": ir.BoolAttr.get(has_side_effect),
         "backend_config": config,
-        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32),
-                                          4 if typed else api_version),
+        "api_version": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), api_version),
         "called_computations": array_attr([ir.FlatSymbolRefAttr.get(name)
                                            for name in called_computations]),
     }
