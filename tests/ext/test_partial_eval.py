@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 
 import mjax
 from mjax import lax
@@ -81,3 +84,323 @@ def test_partial_evaluation_rule():
     assert parts.unknown_outs == [False, True]
     assert names(parts.known) == ["sin"] and names(parts.unknown) == ["cos"]
     assert p not in ad.primitive_jvps
+
+
+# ---- jaxprs in other forms ---------------------------------------------------------------
+
+
+def weighted(x, y):
+    return [lax.mul(x, W), lax.sub(x, y)]
+
+
+W = mjax.device_put(np.float32([1, 2, 3]))
+
+
+def traced(f, *args):
+    return mjax.make_jaxpr(f)(*args)
+
+
+def run(jaxpr, *args, consts=None):
+    return core.eval_jaxpr(jaxpr, jaxpr.consts if consts is None else consts, *args)
+
+
+def same(got, wanted):
+    assert len(got) == len(wanted)
+    for g, w in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(g, w, rtol=1e-6)
+
+
+def test_constants_become_inputs_and_back():
+    jaxpr = traced(weighted, X, 2 * X)
+    wanted = [X * np.asarray(W), -X]
+    lifted = partial_eval.convert_constvars_jaxpr(jaxpr)
+    assert lifted is partial_eval.convert_constvars_jaxpr(jaxpr) and not lifted.constvars
+    same(run(lifted, *jaxpr.consts, X, 2 * X), wanted)
+    assert partial_eval.close_jaxpr(lifted).jaxpr is lifted
+    back = partial_eval.convert_invars_to_constvars(lifted, 1)
+    assert len(back.constvars) == 1 and len(back.invars) == 2
+    same(run(back, X, 2 * X, consts=[W]), wanted)
+    more = partial_eval.convert_envvars_to_constvars(jaxpr, 1)
+    same(run(more, 2 * X, consts=[W, X]), wanted)
+    apart, consts = partial_eval.separate_consts(jaxpr)
+    same(run(apart, *consts, X, 2 * X), wanted)
+    core.check_jaxpr(lifted)
+    with pytest.raises(ValueError, match=r"1 constants, so it is not closed .*convert_constvars"):
+        partial_eval.close_jaxpr(jaxpr)
+    with pytest.raises(ValueError, match=r"1 constants already; convert_envvars_to_constvars"):
+        partial_eval.convert_invars_to_constvars(jaxpr, 1)
+    with pytest.raises(ValueError, match=r"has 2 inputs, of which 3 cannot be taken"):
+        partial_eval.convert_envvars_to_constvars(jaxpr, 3)
+    with pytest.raises(TypeError, match=r"separate_consts|convert_constvars_jaxpr takes a jaxpr"):
+        partial_eval.convert_constvars_jaxpr(weighted)
+
+
+def test_inputs_in_another_order():
+    jaxpr = traced(lambda a, b, c: [lax.sub(a, lax.mul(b, c))], X, X, X)
+    args = [X, X + 1, X + 2]
+    for flags in itertools.product([False, True], repeat=3):
+        first = [i for i, f in enumerate(flags) if f]
+        rest = [i for i, f in enumerate(flags) if not f]
+        front = partial_eval.move_binders_to_front(jaxpr, flags)
+        same(run(front, *[args[i] for i in first + rest]), run(jaxpr, *args))
+        back = partial_eval.move_binders_to_back(jaxpr, flags)
+        same(run(back, *[args[i] for i in rest + first]), run(jaxpr, *args))
+    assert front.debug_info.arg_names == ("a", "b", "c")
+    short = partial_eval.move_binders_to_back(jaxpr, [True])
+    same(run(short, *args[1:], args[0]), run(jaxpr, *args))
+    with pytest.raises(ValueError, match="to_move has 2 entries for 3 inputs; give one for each"):
+        partial_eval.move_binders_to_front(jaxpr, [True, False])
+
+
+def test_constants_stay_unless_dropped():
+    jaxpr = traced(weighted, X, X)
+    smaller, used = partial_eval.dce_jaxpr(jaxpr, [False, True])
+    assert len(smaller.constvars) == len(smaller.consts) == 1 and used == [True, True]
+    smaller, used_consts, used = partial_eval.dce_jaxpr_consts(jaxpr, [False, True])
+    assert not smaller.constvars and used_consts == [False] and used == [True, True]
+    smaller, used_consts, used = partial_eval.dce_jaxpr_consts(jaxpr, [True, False])
+    assert used_consts == [True] and used == [True, False] and smaller.consts == [W]
+    same(run(smaller, X), [X * np.asarray(W)])
+    assert partial_eval.dce_jaxpr_consts(jaxpr, True)[1:] == ([True], [True, True])
+    with pytest.raises(ValueError, match="used_outputs has 1 entries for 2 results"):
+        partial_eval.dce_jaxpr(jaxpr, [True])
+    with pytest.raises(TypeError, match=r"used_outputs must be a bool, or a list of bools.*None"):
+        partial_eval.dce_jaxpr(jaxpr, None)
+
+
+def test_dead_code_rule_of_calls():
+    call_p = core.Primitive("call", multiple_results=True)
+    core.Frame(call_p, "call_jaxpr")
+    partial_eval.dce_rules[call_p] = partial_eval.dce_jaxpr_call_rule
+    inner = traced(lambda x, y: [lax.sin(x), lax.cos(y)], X, X)
+    jaxpr = traced(lambda x, y: call_p.bind(x, y, call_jaxpr=inner), X, X)
+    smaller, used = partial_eval.dce_jaxpr(jaxpr, [True, False])
+    core.check_jaxpr(smaller)
+    assert used == [True, False] and names(smaller.eqns[0].params["call_jaxpr"]) == ["sin"]
+    assert partial_eval.dce_jaxpr(jaxpr, [False, False])[0].eqns == []
+    loud = traced(lambda x: [mjax.debug.print("{}", x), lax.sin(x)][1:], X)
+    jaxpr = traced(lambda x: call_p.bind(x, call_jaxpr=loud), X)
+    smaller, used = partial_eval.dce_jaxpr(jaxpr, [False])
+    assert used == [True] and smaller.effects == loud.effects
+    assert partial_eval.has_effects(smaller.eqns[0])
+    assert names(smaller.eqns[0].params["call_jaxpr"]) == ["debug_callback"]
+    assert partial_eval.dce_jaxpr_closed_call_rule.__name__ == "dce_jaxpr_closed_call_rule"
+
+
+def test_effects_of_parts():
+    jaxpr = traced(lambda x: mjax.debug.print("{}", x), X)
+    parts = jaxpr.constvars, jaxpr.invars, jaxpr.outvars, jaxpr.eqns
+    assert partial_eval.make_jaxpr_effects(*parts) == jaxpr.effects != core.no_effects
+
+    def own(x):
+        ref = mjax.new_ref(x)
+        ref[...] = x + 1
+        return ref[...]
+
+    jaxpr = traced(own, X)
+    assert partial_eval.make_jaxpr_effects([], jaxpr.invars, jaxpr.outvars, jaxpr.eqns
+                                           ) == jaxpr.effects
+    assert not any(isinstance(e, core.OperandEffect) for e in jaxpr.effects)
+
+
+# ---- functions to jaxprs -----------------------------------------------------------------
+
+
+def test_inputs_that_the_function_is_not_given():
+    jaxpr, _, _ = partial_eval.trace_to_jaxpr_dynamic(
+        lambda x: [lax.sin(x)], [F3, F3], keep_inputs=[False, True])
+    same(run(jaxpr, X, X + 1), [np.sin(X + 1)])
+    jaxpr, *_ = partial_eval.trace_to_jaxpr_dynamic(
+        lambda x: [lax.sin(lax.cos(x)), x][1:], [F3], auto_dce=True)
+    assert jaxpr.eqns == []
+    with pytest.raises(TypeError, match=r"in_avals\[1\] must be a type.*got 3"):
+        partial_eval.trace_to_jaxpr_dynamic(weighted, [F3, 3])
+    with pytest.raises(TypeError, match=r"must return a list or tuple of values, and returned"):
+        partial_eval.trace_to_jaxpr_dynamic(lax.sin, [F3])
+    with pytest.raises(TypeError, match="trace_to_jaxpr_dynamic takes a function; got 3"):
+        partial_eval.trace_to_jaxpr_dynamic(3, [F3])
+
+
+def test_functions_that_carry_their_types():
+    def f(x):
+        return [lax.neg(x)]
+
+    f.in_type = ((F3, False), (F3, True))
+    jaxpr, out_type, consts = partial_eval.trace_to_jaxpr_dynamic2(f)
+    assert len(jaxpr.invars) == 2 and out_type == ((F3, True),) and consts == []
+    with pytest.raises(TypeError, match=r"a function with an in_type, as linear_util\.annotate"):
+        partial_eval.trace_to_jaxpr_dynamic2(lambda x: x)
+    with pytest.raises(NotImplementedError, match=r"dynamic shapes, which are gone"):
+        partial_eval.infer_lambda_input_type([{0: "n"}], [X])
+
+
+def test_functions_of_trees():
+    jaxpr, out = partial_eval.trace_to_jaxpr(
+        lambda a, *, b: {"sum": lax.add(a["x"], b), "a": a}, (({"x": F3},), {"b": F3}))
+    assert out == {"sum": F3, "a": {"x": F3}} and len(jaxpr.invars) == 2
+    with pytest.raises(TypeError, match=r"must be a pair of a tuple and a dict of types"):
+        partial_eval.trace_to_jaxpr(lax.sin, [F3])
+
+
+def test_inlining():
+    inner = traced(weighted, X, X)
+
+    def f(x):
+        return partial_eval.inline_jaxpr_into_trace(x.interp, None, inner, inner.consts, x, x)
+
+    jaxpr = traced(f, X)
+    assert names(jaxpr) == ["mul", "sub"] and jaxpr.consts == [W]
+    same(run(jaxpr, X), [X * np.asarray(W), 0 * X])
+
+
+# ---- known and unknown -------------------------------------------------------------------
+
+
+def test_partial_values():
+    known, unknown = partial_eval.PartialVal.known(X), partial_eval.PartialVal.unknown(F3)
+    assert known == (None, known.get_known()) and known.get_aval() is F3 and known.is_known()
+    assert unknown == (F3, None) and unknown.get_known() is None and not unknown.is_known()
+    with pytest.raises(TypeError, match=r"takes \(None, value\) or \(type, None\)"):
+        partial_eval.PartialVal((X, None))
+
+
+def test_functions_of_partly_known_arguments():
+    pvals = [partial_eval.PartialVal.known(X), partial_eval.PartialVal.unknown(F3)]
+
+    def f(x, y):
+        lax.cos(y)  # dead
+        return [lax.sin(x), lax.mul(y, lax.exp(x)), y, lax.neg(x)]
+
+    jaxpr, outs, consts = partial_eval.trace_to_jaxpr_nounits(f, pvals, [False, False, False, True])
+    assert [o.is_known() for o in outs] == [True, False, False, False]
+    same([outs[0].get_known(), *run(jaxpr, X + 1, consts=consts)],
+         [np.sin(X), (X + 1) * np.exp(X), X + 1, -X])
+    assert names(jaxpr) == ["mul"] and len(consts) == 2
+    with pytest.raises(ValueError, match="instantiate has 1 entries for 4 results"):
+        partial_eval.trace_to_jaxpr_nounits(f, pvals, [True])
+    assert partial_eval.partition_pvals(outs)[0] == [True, False, False, False]
+    # It is itself differentiated.
+    slope = mjax.grad(lambda s: partial_eval.trace_to_jaxpr_nounits(
+        lambda x, y: [lax.mul(x, x)], [partial_eval.PartialVal.known(s), pvals[1]]
+    )[1][0].get_known())(3.0)
+    assert float(slope) == 6
+
+
+def ladder(x, y, z):
+    a = mjax.jit(lambda x, y: (lax.sin(x), lax.mul(lax.cos(y), lax.exp(x))))(x, y)
+    b, c = lax.scan(lambda c, e: (lax.mul(c, z), lax.add(e, c)), a[0], a[1])
+    return [b, c, lax.mul(a[1], W), lax.neg(z), x]
+
+
+ARGS = [np.float32(0.5), X, np.float32(1.5)]
+
+
+@pytest.mark.parametrize("unknown", list(itertools.product([False, True], repeat=3)))
+def test_the_parts_of_a_program_make_the_whole(unknown):
+    jaxpr = traced(ladder, *ARGS)
+    known, rest, out_unknowns, types = partial_eval.partial_eval_jaxpr_nounits(
+        jaxpr, unknown, [False, False, False, True, False])
+    core.check_jaxpr(known)
+    core.check_jaxpr(rest)
+    firsts = run(known, *[a for a, u in zip(ARGS, unknown, strict=True) if not u])
+    n = out_unknowns.count(False)
+    assert [mjax.typeof(r) for r in firsts[n:]] == [t.strip_weak_type() for t in types]
+    seconds = iter(run(rest, *firsts[n:], *[a for a, u in zip(ARGS, unknown, strict=True) if u]))
+    given = iter(firsts[:n])
+    same([next(seconds) if u else next(given) for u in out_unknowns], run(jaxpr, *ARGS))
+    assert out_unknowns[3] and out_unknowns[4] == unknown[0]
+
+
+def test_programs_between_values_of_a_trace():
+    found = []
+
+    def f(x, y):
+        a = lax.sin(x)
+        b = lax.mul(lax.cos(a), W)
+        mjax.debug.print("{}", b)
+        mjax.debug.print("{}", y)
+        found.append(partial_eval.tracers_to_jaxpr([a], [lax.neg(b)]))
+        with pytest.raises(ValueError, match=r"depends on an input .*not among in_tracers"):
+            partial_eval.tracers_to_jaxpr([a], [lax.add(b, y)])
+        return partial_eval.instantiate_const_at(x.interp, False, b)
+
+    traced(f, X, X)
+    (jaxpr, consts, env), = found
+    core.check_jaxpr(jaxpr)
+    assert names(jaxpr) == ["cos", "mul", "debug_callback", "neg"] and env == ()
+    same(run(jaxpr, X, consts=consts), [-np.cos(X) * np.asarray(W)])
+    with pytest.raises(TypeError, match="takes values of a trace that stages"):
+        partial_eval.tracers_to_jaxpr([X], [X])
+
+
+# ---- by a policy -------------------------------------------------------------------------
+
+
+def cosines(primitive, *avals, **params):
+    return primitive.name == "cos"
+
+
+@pytest.mark.parametrize("policy", [cosines, lambda *_, **__: True, lambda *_, **__: False])
+@pytest.mark.parametrize("unknown", [(False, False, True), (True, False, False),
+                                     (False, False, False)])
+def test_the_parts_by_a_policy_make_the_whole(unknown, policy):
+    jaxpr = traced(ladder, *ARGS)
+    known, staged, out_unknowns, out_inst, n = partial_eval.partial_eval_jaxpr_custom(
+        jaxpr, unknown, unknown, False, [False, True, False, False, True], policy)
+    core.check_jaxpr(known)
+    core.check_jaxpr(staged)
+    firsts = run(known, *[a for a, u in zip(ARGS, unknown, strict=True) if not u])
+    seconds = run(staged, *firsts[len(firsts) - n:],
+                  *[a for a, u in zip(ARGS, unknown, strict=True) if u])
+    wanted = run(jaxpr, *ARGS)
+    same(firsts[:len(firsts) - n], [w for w, u in zip(wanted, out_unknowns, strict=True) if not u])
+    same(seconds, [w for w, i in zip(wanted, out_inst, strict=True) if i])
+    assert all(i for u, i in zip(out_unknowns, out_inst, strict=True) if u)
+    assert out_inst[1] and out_inst[4]
+
+
+def test_the_policy_decides_inside_of_calls():
+    f = mjax.jit(lambda x, y: lax.mul(lax.sin(lax.cos(lax.exp(x))), y))
+    jaxpr = traced(f, X, X)
+    known, staged, *_, n = partial_eval.partial_eval_jaxpr_custom(
+        jaxpr, [False, True], [False, True], False, False, cosines)
+    assert names(known.eqns[0].params["jaxpr"]) == ["exp", "cos", "sin"]
+    # x and cos x; a caller removes the dead code of both parts.
+    assert names(staged.eqns[0].params["jaxpr"]) == ["exp", "sin", "mul"] and n == 2
+    with pytest.raises(ValueError, match="an unknown input must be instantiated"):
+        partial_eval.partial_eval_jaxpr_custom(jaxpr, [False, True], False, False, False, cosines)
+
+
+def test_a_rule_by_a_policy_and_checkpoint():
+    """A primitive that saves the first of its results, and computes the second again."""
+    p, ran = core.Primitive("pair", multiple_results=True), []
+    p.def_impl(lambda x: (ran.append(1), [np.sin(x), np.cos(x)])[1])
+    p.def_abstract_eval(lambda x: [x, x])
+    ad.primitive_jvps[p] = lambda primals, tangents: (
+        p.bind(*primals), [lax.mul(tangents[0], o) for o in p.bind(*primals)])
+
+    def rule(saveable, unks_in, inst_in, eqn):
+        assert unks_in == [False] and inst_in == [True]
+        return eqn, None, [False, False], [False, False], []
+
+    def f(x):
+        return lax.reduce_sum(lax.mul(*p.bind(lax.exp(x))), (0,))
+
+    def passes():
+        ran.clear()
+        mjax.grad(mjax.checkpoint(f))(X)
+        return len(ran)
+
+    before = passes()
+    partial_eval.partial_eval_jaxpr_custom_rules[p] = rule
+    assert p in partial_eval.partial_eval_jaxpr_custom_rules and passes() < before
+    e = np.exp(X)
+    np.testing.assert_allclose(mjax.grad(mjax.checkpoint(f))(X), 2 * np.sin(e) * np.cos(e) * e,
+                               rtol=1e-5)
+    partial_eval.partial_eval_jaxpr_custom_rules[p] = lambda *args: None
+    with pytest.raises(TypeError, match=r"'pair'.*returned None.*known equation or None"):
+        mjax.grad(mjax.checkpoint(f))(X)
+    del partial_eval.partial_eval_jaxpr_custom_rules[p]
+    assert p.recompute is None and passes() == before
+    with pytest.raises(TypeError, match="maps primitives to functions"):
+        partial_eval.partial_eval_jaxpr_custom_rules[p] = 3

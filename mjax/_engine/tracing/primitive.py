@@ -17,7 +17,8 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
                                                 contents of references (None: it has ended);
                                                 contents stand for references
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
-                                                that gives the used outputs again
+                                                that gives the used outputs again, or None; used
+                                                outputs that it does not give are saved
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
     collective_axes(*avals, **params)        -> named axes over which devices wait for each other
     cast_varying(varying, **params)          -> along which mesh axes operands have to vary, and

@@ -95,14 +95,19 @@ def _walk(jaxpr: Jaxpr, again_outs: Sequence[Any], saveable: Policy
                     eqn.primitive, *[v.aval for v in eqn.invars], **eqn.params):
                 saved += [v for v, u in zip(eqn.outvars, used, strict=True) if u]
             else:
+                wanted = [v for v, u in zip(eqn.outvars, used, strict=True) if u]
                 eqn, repeated = _repeat(_nothing if whole else saveable, used, eqn)
-                # Values saved inside of the equation are its results; they are not recomputed.
-                results = set(eqn.outvars)
-                inside = dict.fromkeys(v for v in repeated.invars if v in results)
-                saved += inside
-                again.append(repeated.replace(outvars=[
-                    DropVar(v.aval) if v in inside else v for v in repeated.outvars]))
-                needed |= used_variables(repeated.invars)
+                if repeated is None:
+                    saved += wanted
+                else:
+                    # Values saved inside of the equation are its results; they are not recomputed.
+                    results, remade = set(eqn.outvars), set(repeated.outvars)
+                    inside = dict.fromkeys([v for v in repeated.invars if v in results]
+                                           + [v for v in wanted if v not in remade])
+                    saved += inside
+                    again.append(repeated.replace(outvars=[
+                        DropVar(v.aval) if v in inside else v for v in repeated.outvars]))
+                    needed |= used_variables(repeated.invars)
         known.append(eqn)
     return known[::-1], again[::-1], needed, saved
 
@@ -120,11 +125,12 @@ def _nothing(*_: Any, **__: Any) -> bool:
     return False
 
 
-def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> tuple[JaxprEqn, JaxprEqn]:
+def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn
+            ) -> tuple[JaxprEqn, JaxprEqn | None]:
     """The equation in the first run, perhaps with more results, and in the second."""
     rule = eqn.primitive.recompute
     known, repeated = (eqn, eqn) if rule is None else rule(saveable, used, eqn)
-    refused = forbidden(repeated.effects, "remat")
+    refused = repeated and forbidden(repeated.effects, "remat")
     if refused:
         raise LazyNotImplementedError(lambda: (
             f"{eqn.primitive.name} has the effects {describe(refused)}, whose policy says "

@@ -1,0 +1,64 @@
+"""Arguments of functions that transform programs: checked, with messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.base.util import per_item
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.tracing.rule_errors import describe_value
+
+
+def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) -> tuple[bool, ...]:
+    """One flag per item, from these or from one for all.
+
+    Args:
+      who: the function, for messages.
+      name: the name of its argument.
+      flags: the argument.
+      items: what the flags are about.
+      what: their name in messages.
+
+    Raises:
+      TypeError: it is not a flag or a sequence of flags.
+      ValueError: there are more or fewer flags than items.
+    """
+    try:
+        found = per_item(flags, len(items))
+    except TypeError:
+        found = ("not flags",)  # type: ignore[assignment]
+    if not all(isinstance(flag, (bool, int)) for flag in found):
+        msg = (f"{who}: {name} must be a bool, or a list of bools, one for each of the "
+               f"{len(items)} {what}; got {describe_value(flags)}.")
+        raise TypeError(msg)
+    if len(found) != len(items):
+        msg = f"{who}: {name} has {len(found)} entries for {len(items)} {what}; give one for each."
+        raise ValueError(msg)
+    return tuple(map(bool, found))
+
+
+def as_jaxpr(who: str, jaxpr: Any) -> Jaxpr:
+    """The argument, which must be a program.
+
+    Raises:
+      TypeError: it is not one.
+    """
+    if not isinstance(jaxpr, Jaxpr):
+        msg = (f"{who} takes a jaxpr, such as mjax.make_jaxpr(f)(*args) gives; got "
+               f"{describe_value(jaxpr)}.")
+        raise TypeError(msg)
+    return jaxpr
+
+
+def as_function(who: str, fun: Any) -> Callable[..., Any]:
+    """The argument as a function of its arguments: one of `linear_util`, or any other.
+
+    Raises:
+      TypeError: it cannot be called.
+    """
+    found = getattr(fun, "call_wrapped", fun)
+    if not callable(found):
+        msg = f"{who} takes a function; got {describe_value(fun)}."
+        raise TypeError(msg)
+    return found  # type: ignore[no-any-return]

@@ -1,0 +1,131 @@
+"""Functions on jaxprs of `mjax_ext.interpreters`, beside those of jax."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+
+import mjax
+
+X = np.float32([0.5, 1.0, 2.0])
+
+
+def library(m):
+    """A library's modules, wherever it keeps them."""
+    if m is mjax:
+        home, core = "mjax_ext.interpreters", importlib.import_module("mjax_ext.core")
+    else:
+        home, core = "jax._src.interpreters", importlib.import_module("jax._src.core")
+    modules = {n: importlib.import_module(f"{home}.{n}")
+               for n in ("ad", "batching", "partial_eval")}
+    return SimpleNamespace(**modules, core=core, lax=m.lax, closed=m.make_jaxpr,
+                           jaxpr=lambda f, *args: m.make_jaxpr(f)(*args).jaxpr)
+
+
+BOTH = [library(mjax), library(jax)]
+
+
+def names(jaxpr):
+    """The primitives of a program, those of inner ones too."""
+    found = []
+    for eqn in jaxpr.eqns:
+        inner = [names(v) for v in eqn.params.values() if hasattr(v, "eqns")]
+        found.append((eqn.primitive.name, *inner) if inner else eqn.primitive.name)
+    return found
+
+
+def types(values):
+    return [(tuple(v.aval.shape), str(v.aval.dtype)) for v in values]
+
+
+def shown(m, jaxpr):
+    """The facts of a program that both libraries must agree on."""
+    jaxpr = getattr(jaxpr, "jaxpr", jaxpr)
+    return names(jaxpr), types(jaxpr.constvars), types(jaxpr.invars), types(jaxpr.outvars)
+
+
+def agree(program):
+    ours, theirs = (program(m) for m in BOTH)
+    assert ours == theirs
+    return ours
+
+
+def straight(m):
+    return m.jaxpr(lambda x, y: [m.lax.mul(m.lax.sin(m.lax.cos(x)), y), m.lax.exp(y), x], X, X)
+
+
+# ---- partial_eval ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unknown", [*itertools.product([False, True], repeat=2)])
+def test_partial_eval_jaxpr_nounits(unknown):
+    def program(m):
+        closed = m.closed(lambda x, y: [m.lax.mul(m.lax.sin(m.lax.cos(x)), y), m.lax.exp(y), x])
+        known, rest, out_unknown, residuals = m.partial_eval.partial_eval_jaxpr_nounits(
+            closed(X, X), list(unknown), [False, True, False])
+        return (shown(m, known), shown(m, rest), list(out_unknown),
+                [tuple(r.shape) for r in residuals])
+
+    agree(program)
+
+
+@pytest.mark.parametrize("saved", [(), ("cos",), ("sin", "cos", "exp", "mul")])
+@pytest.mark.parametrize("unknown", [*itertools.product([False, True], repeat=2)])
+def test_partial_eval_jaxpr_custom(unknown, saved):
+    def program(m):
+        known, staged, out_unknown, out_inst, n = m.partial_eval.partial_eval_jaxpr_custom(
+            straight(m), list(unknown), list(unknown), False, [False, True, False],
+            lambda primitive, *avals, **params: primitive.name in saved)
+        return shown(m, known), shown(m, staged), list(out_unknown), list(out_inst), n
+
+    agree(program)
+
+
+@pytest.mark.parametrize("used", [*itertools.product([False, True], repeat=2)])
+def test_dce_jaxpr_consts(used):
+    w = np.float32([1, 2, 3])
+
+    def program(m):
+        w_ = m.lax.neg(w)
+        jaxpr = m.jaxpr(lambda x, y: [m.lax.mul(x, w_), m.lax.sin(y)], X, X)
+        smaller, *flags = m.partial_eval.dce_jaxpr_consts(jaxpr, list(used))
+        whole, flag = m.partial_eval.dce_jaxpr(jaxpr, list(used), [True, False])
+        return shown(m, smaller), [list(f) for f in flags], shown(m, whole), list(flag)
+
+    agree(program)
+
+
+def test_binders():
+    def program(m):
+        pe, closed = m.partial_eval, m.closed(lambda a, b, c: [a])(X, X[:2], X[:1])
+        moved = [pe.move_binders_to_front(closed, [False, True, False]),
+                 pe.move_binders_to_back(closed, [True, False]),
+                 pe.convert_invars_to_constvars(closed.jaxpr, 2),
+                 pe.convert_constvars_jaxpr(pe.convert_invars_to_constvars(closed.jaxpr, 2))]
+        return [shown(m, j) for j in moved]
+
+    agree(program)
+
+
+def test_trace_to_jaxpr_nounits():
+    def program(m):
+        pe = m.partial_eval
+
+        def f(x, y):
+            return [m.lax.sin(x), m.lax.mul(y, m.lax.exp(x)), m.lax.neg(x)]
+
+        wrapped = f if m is BOTH[0] else importlib.import_module("jax._src.linear_util").wrap_init(
+            f, debug_info=jax.api_util.debug_info("test", f, (X, X), {}))
+        jaxpr, outs, consts = pe.trace_to_jaxpr_nounits(
+            wrapped, [pe.PartialVal.known(m.lax.neg(X)),
+                      pe.PartialVal.unknown(m.core.ShapedArray((3,), np.dtype("float32")))],
+            [False, False, True])
+        return (shown(m, jaxpr), [o.is_known() for o in outs],
+                [tuple(np.asarray(c).round(5).tolist()) for c in consts])
+
+    agree(program)
