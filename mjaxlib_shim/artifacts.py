@@ -7,22 +7,31 @@ from typing import Any
 
 from . import artifact_gates
 from .mlir import bytecode, hlo, ir, takes_literal
-from .native import ext
+from .native import ext, xc
 from .sharding_texts import shardy_from_texts
 from .versions import SUPPORT
 
-__all__ = ["FORMAT", "deserialize_artifact", "keep_literals", "refine_shapes", "serialize_artifact"]
+__all__ = [
+    "FORMAT",
+    "deserialize_artifact",
+    "hlo_to_stablehlo",
+    "keep_literals",
+    "refine_shapes",
+    "serialize_artifact",
+    "stablehlo_of",
+]
 
 #: The version of StableHLO that artifacts are written in: that of the window's floor.
 FORMAT = SUPPORT[0].stablehlo
 
 
-def serialize_artifact(module: Any, partitioned: bool) -> bytes:
+def serialize_artifact(module: Any, partitioned: bool, target: str | None = None) -> bytes:
     """The bytes of an `ir.Module` with a public function `main`, for one device or, `partitioned`,
     several.
 
-    They are in the floor's version of StableHLO, so that each jaxlib of the window reads them. A
-    module with newer operations is in a newer version, which all later releases read.
+    They are in a version of StableHLO, `target`. By default it is the floor's, so that each jaxlib
+    of the window reads them. A module with newer operations is in a newer version then, which all
+    later releases read.
 
     Raises:
       ValueError: the module has operations that artifacts cannot hold.
@@ -30,9 +39,9 @@ def serialize_artifact(module: Any, partitioned: bool) -> bytes:
     recent = hlo.get_version_from_compatibility_requirement(
         hlo.StablehloCompatibilityRequirement.WEEK_4
     )
-    for target in (FORMAT, recent):
+    for version in (FORMAT, recent) if target is None else (target,):
         try:
-            return _serialize(module, target, partitioned)
+            return _serialize(module, version, partitioned)
         except (ValueError, RuntimeError, ir.MLIRError) as error:
             failure = error
     raise ValueError(str(failure)) from failure
@@ -66,6 +75,23 @@ def deserialize_artifact(artifact: bytes, context: Any) -> Any:
         with context:
             shardy_from_texts(module)
     return module
+
+
+def hlo_to_stablehlo(hlo: bytes) -> bytes:
+    """The StableHLO module of a serialized `HloModuleProto`, as text.
+
+    Raises:
+      ValueError: it is not one, or has an operation that StableHLO does not have.
+    """
+    try:
+        return stablehlo_of(xc.XlaComputation(hlo)).encode()
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"this jaxlib does not read the HLO module: {error}") from error
+
+
+def stablehlo_of(computation: Any) -> str:
+    """The StableHLO module of an `XlaComputation`, as text."""
+    return str(ext.mlir.xla_computation_to_mlir_module(computation))
 
 
 def refine_shapes(module: Any, context: Any) -> Any:

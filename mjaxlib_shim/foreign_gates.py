@@ -5,7 +5,7 @@ from __future__ import annotations
 from .gate import Gate, jaxlib_file
 from .native import xc
 
-__all__ = ["FFI_TARGETS_CHECKED", "FFI_TYPES", "FFI_TYPE_IDS"]
+__all__ = ["FFI_TARGETS_CHECKED", "FFI_TYPES", "FFI_TYPE_IDS", "HLO_TRANSFORMATIONS"]
 
 
 FFI_TYPE_IDS = Gate(
@@ -29,4 +29,11 @@ FFI_TYPES = Gate(
     387, "0.8.1",
     "before, register_custom_type_id(name, type_id), and XLA knows how to delete a state",
     lambda: hasattr(xc, "register_custom_type"),
+)  # fmt: skip
+HLO_TRANSFORMATIONS = Gate(
+    "hlo_transformations",
+    "jaxlib._xla: register_xla_transform, clear_xla_transform",
+    467, "0.10.2",
+    "before, XLA does not let Python change the modules that it compiles",
+    lambda: bool(jaxlib_file("_xla")),
 )  # fmt: skip

@@ -250,6 +250,7 @@ GATES: tuple[Gate, ...] = (
     lapack_gates.LAPACK_ORMQR,
     artifact_gates.ARTIFACT_MODULE,
     PROFILED_SUBPROCESSES,
+    foreign_gates.HLO_TRANSFORMATIONS,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
 )

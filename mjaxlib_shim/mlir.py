@@ -20,6 +20,9 @@ __all__ = [
     "bytecode",
     "chlo",
     "context",
+    "dialect_registry",
+    "dialects",
+    "full_context",
     "func",
     "hlo",
     "ir",
@@ -62,6 +65,22 @@ chlo: Any = _lazy("jaxlib.mlir.dialects.chlo")
 sdy: Any = _lazy("jaxlib.mlir.dialects.sdy")
 passmanager: Any = _lazy("jaxlib.mlir.passmanager")
 
+
+class _Dialects:
+    """jaxlib's Python modules of dialects as attributes, loaded at the first touch."""
+
+    def __getattr__(self, name: str) -> Any:
+        module = "stablehlo" if name == "hlo" else name
+        try:
+            found = importlib.import_module(f"jaxlib.mlir.dialects.{module}")
+        except ImportError:
+            raise AttributeError(f"this jaxlib has no module of the dialect {name!r}") from None
+        setattr(self, name, found)
+        return found
+
+
+dialects: Any = _Dialects()
+
 _lock = threading.Lock()
 _threads = threading.local()
 _dialects: Any = None
@@ -87,7 +106,7 @@ def new_context() -> Any:
     One thread at a time uses a context. It keeps everything built in it, large constants
     included, so each module has its own.
     """
-    registry = _dialect_registry()
+    registry = dialect_registry()
     base = ir.Context
 
     class Context(base):  # type: ignore[misc, valid-type]
@@ -107,7 +126,15 @@ def new_context() -> Any:
     return result
 
 
-def _dialect_registry() -> Any:
+def full_context() -> Any:
+    """`new_context()` with all dialects that jaxlib has."""
+    result = new_context()
+    dialects.mhlo.register_mhlo_dialect(result)
+    result.load_all_available_dialects()
+    return result
+
+
+def dialect_registry() -> Any:
     """The registry that has `func`; a plain ir.Context() does not have it."""
     global _dialects
     with _lock:

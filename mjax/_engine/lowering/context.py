@@ -16,8 +16,9 @@ from mjax._engine.base.util import split_list, unused_name
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
-from mjax._engine.ir.source import source_info_of
+from mjax._engine.ir.source import NameStack, SourceInfo, source_info_of
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
+from mjax._engine.lowering.facts import ModuleFacts, RuleFacts, ShardingContext, SPMDAxisContext
 from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
@@ -36,7 +37,7 @@ def no_client() -> Any:
     raise RuntimeError(msg)
 
 
-class ModuleContext:
+class ModuleContext(ModuleFacts):
     """One module under construction.
 
     Attributes:
@@ -52,6 +53,7 @@ class ModuleContext:
     def __init__(self, platform: str, module: Any, walk: Callable[..., Any],
                  checking: bool = False, client: Callable[[], Any] = no_client,
                  devices: tuple[Any, ...] | None = None, mesh: Any = None):
+        super().__init__()
         self.platform = platform
         #: Names under which lowering rules for it are registered, the closest first.
         self.rule_names = (*names_of(platform), None)
@@ -135,6 +137,18 @@ class ModuleContext:
             self, self.mesh, PartitionSpec(*[
                 None if i == dimension else UNCONSTRAINED for i in range(v.type.rank)]),
             v.type.rank)).result for v in values]
+
+    @property
+    def axis_context(self) -> SPMDAxisContext | ShardingContext:
+        """The devices, as a mesh inside of a shard_map."""
+        manual = _manual_mesh()
+        if manual is not None:
+            return SPMDAxisContext(*manual)
+        return ShardingContext(len(self.devices or "1"), self.devices)
+
+    def symbol_values(self) -> list[Any]:
+        """The values of the symbols of sizes in the function being built."""
+        return [thread.dimensions[symbol] for symbol in self.dimensions]
 
     def inspect(self, value: Any, aval: Any, callback: Callable[..., None]) -> None:
         """Registers a function that gets the sharding of a value once the module is compiled.
@@ -357,7 +371,7 @@ def _line(position: tuple[Any, int]) -> int:
     return int(code.co_firstlineno)
 
 
-class LoweringContext:
+class LoweringContext(RuleFacts):
     """The first argument of a lowering rule.
 
     Attributes:
@@ -389,12 +403,27 @@ class LoweringContext:
         self.tokens = self.tokens_in = tokens
 
     def replace(self, **fields: Any) -> LoweringContext:
-        """A copy with other `primitive`, `avals_in`, `avals_out`, `constants` or `tokens`."""
-        return LoweringContext(
-            self.module_context, fields.get("primitive", self.primitive),
-            fields.get("avals_in", self.avals_in), fields.get("avals_out", self.avals_out),
-            fields.get("constants", self.constants), self.source,
-            fields.get("tokens", self.tokens))
+        """A copy with some fields replaced.
+
+        Args:
+          fields: `module_context`, `primitive`, `avals_in`, `avals_out`, `constants`, `source`,
+            `tokens` (also called `tokens_in`) or `name_stack`.
+
+        Raises:
+          TypeError: there is no such field.
+        """
+        tokens = fields.pop("tokens_in", fields.pop("tokens", self.tokens))
+        fields.pop("tokens_out", None)  # None in JAX, to be set
+        if "name_stack" in fields:
+            names = fields.pop("name_stack")[len(self.module_context.scope):]
+            fields["source"] = SourceInfo(self.traceback, NameStack(names))
+        known = {name: fields.pop(name, getattr(self, name)) for name in (
+            "module_context", "primitive", "avals_in", "avals_out", "constants", "source")}
+        if fields:
+            msg = (f"LoweringRuleContext.replace: it does not replace {', '.join(fields)}, but "
+                   f"{', '.join(known)}, tokens and name_stack.")
+            raise TypeError(msg)
+        return LoweringContext(**known, tokens=tokens)
 
     def set_tokens_out(self, tokens: TokenSet) -> None:
         """Sets the tokens after the primitive, one for each that it was given.
@@ -432,8 +461,7 @@ class LoweringContext:
         if function is None:
             mctx.kept.append(jaxpr)
             function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
-        return function, [*(thread.dimensions[symbol] for symbol in mctx.dimensions),
-                          *(self.constants[id(c)] for c in constants)]
+        return function, [*mctx.symbol_values(), *(self.constants[id(c)] for c in constants)]
 
     def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:
         """Lowers to a call of a private function, made once per jaxpr and module."""

@@ -31,7 +31,7 @@ from mjax._engine.lowering.dimensions import emit_symbols, solve
 from mjax._engine.lowering.large_constants import warn_of_size
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
-from mjax._engine.primitives.emit import constant, flat, ir, ir_type, op, size_ir
+from mjax._engine.primitives.emit import constant, flat, handler_of, ir, ir_type, op, size_ir
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.rule_errors import (
     applied_at,
@@ -57,10 +57,11 @@ class LoweredModule:
       host_callbacks: handles of the Python functions that it calls, for `compile_module`.
       platform: the platform it was lowered for.
       inspections: the values whose shardings are inspected: see `ModuleContext.inspect`.
+      keepalives: objects that have to live as long as a program compiled from it.
     """
 
-    __slots__ = ("constants", "context", "host_callbacks", "inspections", "module", "platform",
-                 "tokens")
+    __slots__ = ("constants", "context", "host_callbacks", "inspections", "keepalives", "module",
+                 "platform", "tokens")
 
     def __init__(self, module: Any, context: Any, constants: list[Any], mctx: ModuleContext,
                  tokens: tuple[str, ...]):
@@ -69,6 +70,7 @@ class LoweredModule:
         self.constants = constants
         self.host_callbacks = mctx.host_callbacks.kept
         self.inspections = mctx.inspections
+        self.keepalives = mctx.keepalives
         self.platform = mctx.platform
         self.tokens = tokens
 
@@ -81,7 +83,8 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
                     aliases: dict[int, int] | None = None,
                     donated: Sequence[int] = (),
                     client: Callable[[], Any] = no_client,
-                    partition: Partition | None = None, whole: bool = False) -> LoweredModule:
+                    partition: Partition | None = None, whole: bool = False,
+                    prepare: Callable[[ModuleContext], None] = lambda mctx: None) -> LoweredModule:
     """Lowers a jaxpr to a module with a public function `main`.
 
     Args:
@@ -93,6 +96,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
       client: gives the client that will compile it; asked only if it has Python callbacks.
       partition: the devices it runs on; None: one.
       whole: whether the module contains all constants, arrays of any size.
+      prepare: is given the context before it is used.
 
     Raises:
       MissingRuleError: a primitive has no lowering for the platform.
@@ -106,7 +110,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
             f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}"))
     try:
         return _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
-                      checking=False)
+                      prepare, checking=False)
     except LazyText:
         raise
     except Exception as error:
@@ -114,7 +118,7 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
         # the declared types, to name the rule.
         try:
             _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
-                   checking=True)
+                   prepare, checking=True)
         except Exception as named:
             raise named from None
         if isinstance(error, ir.MLIRError):
@@ -124,13 +128,15 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
 
 def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
            donated: Sequence[int], client: Callable[[], Any], partition: Partition | None,
-           whole: bool, checking: bool) -> LoweredModule:
+           whole: bool, prepare: Callable[[ModuleContext], None], checking: bool
+           ) -> LoweredModule:
     context = new_context()
     with context, ir.Location.unknown(context):
         module = ir.Module.create()
         module.operation.attributes["sym_name"] = ir.StringAttr.get("jit_" + identifier(name))
         mctx = ModuleContext(platform, module, lower_jaxpr, checking, client,
                              partition and partition.devices, partition and partition.mesh)
+        prepare(mctx)
         captured = nested_constants(jaxpr)
         if captured and not checking:
             warn_of_size(captured, jaxpr, name)
@@ -177,6 +183,8 @@ def _is_written_down(mctx: ModuleContext, value: Any) -> bool:
     value would be a transfer.
     """
     aval = typeof(value)
+    if handler_of(value) is not None:
+        return True
     return (mctx.platform == "cpu" and not mctx.partitioned and not aval.extended
             and takes_literal(aval.size) and aval.size * aval.dtype.itemsize <= _SMALL)
 
@@ -258,6 +266,9 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
 
 def _written(const: Any, aval: Any) -> Any:
     """A constant in the module's text; a key in its stored form."""
+    handler = handler_of(const)
+    if handler is not None:
+        return handler(const, aval)
     return constant(np.asarray(const._stored() if aval.extended else const,
                                physical_aval(aval).dtype))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mjax._engine.ir.effects import Effect, token_name
+from mjax._engine.primitives.emit import hlo, op
 
 
 class TokenSet:
@@ -28,6 +29,12 @@ class TokenSet:
 
     def __init__(self, tokens: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()):
         self._tokens: dict[str, Any] = {_name(k): v for k, v in dict(tokens).items()}
+
+    @classmethod
+    def create(cls, effects: Iterable[Effect]) -> TokenSet:
+        """New tokens for effects, made at the insertion point."""
+        return cls({e: op("stablehlo.create_token", [hlo.TokenType.get()], [])[0]
+                    for e in effects})
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -44,10 +44,19 @@ def element_type(dtype: Any) -> Any:
     return getattr(ir, f"Float{name.removeprefix('float').replace('_', '').upper()}Type").get()
 
 
+#: Class of types -> the MLIR types of their values, in place of those of `physical()`.
+ir_type_handlers: dict[type[AbstractValue], Callable[[Any], Any]] = {
+    AbstractToken: lambda aval: hlo.TokenType.get()}
+
+
 def ir_types(aval: AbstractValue) -> list[Any]:
     """The MLIR types of the IR values that represent a value of a type; mostly a single one."""
-    return ([hlo.TokenType.get()] if isinstance(aval, AbstractToken)
-            else list(map(ir_type, aval.physical())))
+    for kind in type(aval).__mro__:
+        handler = ir_type_handlers.get(kind)
+        if handler is not None:
+            found = handler(aval)
+            return list(found) if isinstance(found, (tuple, list)) else [found]
+    return list(map(ir_type, aval.physical()))
 
 
 def flat(values: Iterable[Any]) -> list[Any]:
@@ -125,13 +134,32 @@ def dense_bool(values: Sequence[bool]) -> Any:
 
 
 def i64_attr(value: int) -> Any:
-    """An attribute of one 64-bit integer."""
+    """An attribute of one 64-bit integer.
+
+    Example:
+      >>> from mjax_ext.interpreters import mlir
+      >>> with mlir.make_ir_context():
+      ...   print(mlir.i64_attr(3))
+      3 : i64
+    """
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def array_attr(values: Sequence[Any]) -> Any:
     """An attribute of attributes."""
     return ir.ArrayAttr.get(list(values))
+
+
+#: Class of values -> their constants: `(value, aval) -> ir.Value`, or a tuple of these.
+constant_handlers: dict[type, Callable[[Any, Any], Any]] = {}
+
+
+def handler_of(value: Any) -> Callable[[Any, Any], Any] | None:
+    """The function that writes constants of a value's class, if there is one."""
+    for kind in type(value).__mro__ if constant_handlers else ():
+        if kind in constant_handlers:
+            return constant_handlers[kind]
+    return None
 
 
 def constant(value: Any) -> Any:

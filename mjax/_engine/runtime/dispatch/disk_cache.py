@@ -68,6 +68,7 @@ def _is_used(lowered: LoweredModule, devices: Sequence[Any]) -> bool:
     return bool(options.compilation_cache_dir and options.enable_compilation_cache
                 and options.compilation_cache_max_size != 0
                 and not lowered.host_callbacks and not lowered.inspections
+                and not lowered.keepalives
                 and all(d.process_index == client.process_index() for d in client.devices()))
 
 
