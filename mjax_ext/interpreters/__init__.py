@@ -1,5 +1,5 @@
-"""Rules by transformation: `ad`, `batching`, `mlir`, `partial_eval`, `xla`.
+"""Rules and transformations, by transformation: `ad`, `batching`, `mlir`, `partial_eval`, `pxla`,
+`xla`.
 
-mjax does not have `pxla`. JAX's contains run-time machinery without a counterpart here (mesh
-executables, argument sharding), and meshes and shardings, which are in `mjax.sharding`.
+`docs/extension_names.md` lists the names of JAX's modules, with their homes and meanings here.
 """
