@@ -8,9 +8,8 @@ since they cannot raise. One with `debug` does nothing unless `checkify` sees it
 
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,7 +25,8 @@ from mjax._checkify.errors import (
     described,
     failures,
 )
-from mjax._engine.base.errors import LazyValueError
+from mjax._checkify.formats import check_format
+from mjax._engine.base.errors import ConcretizationTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.effects import Effect, EffectPolicy
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
@@ -43,6 +43,7 @@ from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.dispatch.jit import ensure_compile_time_eval
+from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
 
 # ---- errors ----------------------------------------------------------------------------
@@ -80,9 +81,11 @@ class Error:
         return None if error is None else str(error)
 
     def get_exception(self) -> CheckError | None:
-        """The exception of the failed check, or None."""
+        """The exception of the failed check, or None; see `get`."""
         if self.code is None:
             return None
+        if self._is_traced():
+            _refuse_traced(self.code)
         with ensure_compile_time_eval():
             found = dict(failures(self.code, self.values, self.slots))
         if () in found:
@@ -99,8 +102,19 @@ class Error:
         """
         check_error(self)
 
+    def _is_traced(self) -> bool:
+        return isinstance(self.code, Tracer) and self.code.concrete() is None
+
     def __repr__(self) -> str:
-        return f"Error({self.get()})"
+        return f"Error({typeof(self.code) if self._is_traced() else self.get()})"
+
+
+def _refuse_traced(code: Tracer) -> NoReturn:
+    raise ConcretizationTypeError(lambda: (
+        f"An error of checkify has a message only when the program has run, and "
+        f"{code.interp.name} traces the function.{code.provenance()}\nReturn the error from the "
+        "function, and look at it outside; or make it a check again, checkify.check_error(err), in "
+        "a function that checkify sees."))
 
 
 register_pytree_node(
@@ -237,7 +251,7 @@ def _check(who: str, pred: Any, text: str, debug: bool, args: Any, kwargs: Any) 
             msg = ("Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
                    f"{value!r} of type {type(value)}.")
             raise TypeError(msg)
-    _check_format(who, text, args, kwargs)
+    check_format(who, text, args, kwargs)
     values, tree = tree_flatten((args, kwargs))
     slot = _slot_of(values)
     code = code_of(Site(FailedCheckError, source_info_of(here()).traceback, slot, (text,), tree))
@@ -249,24 +263,6 @@ def _check(who: str, pred: Any, text: str, debug: bool, args: Any, kwargs: Any) 
 
 def _slot_of(values: Sequence[Any]) -> Slot:
     return tuple(typeof(x).strip_weak_type().with_varying(frozenset()) for x in values)
-
-
-def _check_format(who: str, text: str, args: Any, kwargs: Any) -> None:
-    """Refuses a format string with fields whose values are missing."""
-    if not isinstance(text, str):
-        msg = f"{who} takes a message, a str, got {text!r} of type {type(text).__name__}."
-        raise TypeError(msg)
-    number = 0
-    for _, field, _, _ in string.Formatter().parse(text):
-        if field is None:
-            continue
-        name = field.split(".")[0].split("[")[0]
-        if not name:
-            name, number = str(number), number + 1
-        if int(name) >= len(args) if name.isdigit() else name not in kwargs:
-            msg = (f"{who}: the message {text!r} shows {{{field}}}, but was given {len(args)} "
-                   f"values by position, and by name {', '.join(kwargs) or 'none'}.")
-            raise ValueError(msg)
 
 
 @boundary

@@ -232,6 +232,43 @@ def test_values_are_shown_as_arrays():
     assert texts == [err.get()]
 
 
+class Labelled:
+    """A tree that formats itself, from its array."""
+
+    def __init__(self, x):
+        self.x = x
+
+    def __format__(self, spec):
+        return f"{float(self.x) + 1:{spec}}"
+
+
+mjax.tree_util.register_pytree_node(
+    Labelled, lambda tree: ((tree.x,), None), lambda _, children: Labelled(*children))
+
+
+def test_fields_of_messages():
+    def f(x):
+        checkify.check(x.sum() > 9, "{.shape} {:.1f} {a[0][b]!r:>30} {a[1]:{width}} {{}} {c:.2f}",
+                       x, x[0], a=[{"b": x}, x[1]], width=jnp.int32(6), c=Labelled(x[0]))
+
+    assert first(f, jnp.array([1.5, 2.5]), errors=checkify.user_checks) == (
+        "(2,) 1.5 Array([1.5, 2.5], dtype=float32)    2.5 {} 2.50 (`check` failed)")
+
+
+def test_a_traced_error_does_not_have_a_message():
+    err, _ = checkify.checkify(positive)(jnp.float32(-1.0))
+    shown = []
+
+    @mjax.jit
+    def f(err):
+        shown.append(repr(err))
+        return err.get()
+
+    with pytest.raises(mjax.errors.ConcretizationTypeError, match=r"checkify.check_error\(err\)"):
+        f(err)
+    assert shown == ["Error(int32[])"]
+
+
 def test_keys_are_shown():
     def f(key):
         checkify.check(mjax.random.uniform(key) < 0, "{} gives a positive number", key)
@@ -256,8 +293,18 @@ def test_debug_checks_are_left_out():
 @pytest.mark.parametrize("args, error, text", [
     ((jnp.array([True]), "x"), TypeError, "scalar pred"),
     ((True, "{}", 1.0), TypeError, "PyTrees of arrays"),
-    ((True, "{} {}", X), ValueError, "1 values by position"),
-    ((True, "{y}", X), ValueError, "by name none"),
+    ((True, "{} {}", X), ValueError, r"1 by position, by name none\): .* 1 out of range"),
+    ((True, "{y}", X), ValueError, "shows 'y', which is missing"),
+    ((True, "{:{y}}", X), ValueError, "shows 'y', which is missing"),
+    ((True, "{", X), ValueError, "Single '{'"),
+    ((True, "{} {0}", X), ValueError, "cannot switch"),
+    ((True, "{0.foo}", X), ValueError, "no attribute 'foo'"),
+    ((True, "{0[3]}", X), ValueError, "out of bounds for an array of shape"),
+    ((True, "{0[k]}", X), ValueError, "'k' is not an index"),
+    ((True, "{:.2f}", X), ValueError, r"is for scalar arrays, and the value is float32\[3\]"),
+    ((True, "{0[1]:d}", X), ValueError, "code 'd'"),
+    ((True, "{!q}", X), ValueError, "specifier q"),
+    ((True, 3), TypeError, "takes a message"),
 ])
 def test_bad_checks_are_refused(args, error, text):
     with pytest.raises(error, match=text):
