@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from . import artifact_gates
@@ -118,7 +119,11 @@ def refine_shapes(module: Any, context: Any) -> Any:
         refined = ext.mlir.refine_polymorphic_shapes(
             bytecode(module), enable_shape_assertions=True, validate_static_shapes=True, **shardy)
     except (ValueError, RuntimeError, ir.MLIRError) as error:
-        raise ValueError(str(error)) from error
+        found = re.findall(r"error: (.*)", str(error)) or [str(error)]
+        raise ValueError(
+            "the sizes of the arguments do not fit a program of symbolic shapes: "
+            f"{'; '.join(found)}."
+        ) from error
     return ir.Module.parse(refined, context)
 
 

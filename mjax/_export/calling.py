@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
 from mjax._engine.base.platforms import names_of
 from mjax._engine.ir.dimensions import evaluate
 from mjax._engine.ir.effects import token_names
@@ -62,6 +62,14 @@ def _refuse(exported: Any, index: int, what: str, wanted: Any, given: Any) -> No
     raise LazyValueError(lambda: (
         f"{exported.fun_name}: {_name(exported, index)} was exported with the {what} {wanted}, and "
         f"is called with {given}."))
+
+
+@call_exported_p.def_batch
+def _no_batch(args: Any, dims: Any, *, exported: Any) -> Any:
+    raise LazyNotImplementedError(lambda: (
+        f"vmap of the exported {exported.fun_name}: its program is that of one element. Export "
+        "the batched function, jit(vmap(f)), with a symbolic batch size if that varies; or call "
+        "it for one element after the other, by lax.map."))
 
 
 @call_exported_p.def_lowering

@@ -10,8 +10,9 @@ from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.ir.effects import token_name, token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import PartitionSpec
+from mjax._engine.ir.pytree import keystr, tree_leaves_with_path
 from mjax._engine.ir.references import INSIDE, is_reference
-from mjax._engine.ir.sizes import is_constant_shape
+from mjax._engine.ir.sizes import is_constant_shape, is_symbolic_dim
 from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import sharding_behind
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
@@ -56,7 +57,8 @@ def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
       `Exported`.
 
     Raises:
-      ValueError: `fun_jit` is not jitted; or a platform is unknown or repeated.
+      ValueError: `fun_jit` is not jitted; a platform is unknown or repeated; or symbolic sizes of
+        arguments are of several scopes.
       NotImplementedError: the program calls Python functions.
       MissingRuleError: a primitive has no lowering for a platform.
 
@@ -75,6 +77,7 @@ def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
 
     @boundary
     def exporting(*args: Any, **kwargs: Any) -> Exported:
+        _check_scopes(args, kwargs)
         return _export(fun_jit.trace(*args, **kwargs), wanted or (default_export_platform(),),
                        checks)
 
@@ -91,6 +94,21 @@ def _checked(platforms: Sequence[str] | None) -> tuple[str, ...]:
                f"{', '.join(known)}.")
         raise ValueError(msg)
     return tuple(platforms)
+
+
+def _check_scopes(args: Any, kwargs: Any) -> None:
+    """Compares the scopes of symbolic sizes: an artifact knows symbols by name alone."""
+    first: tuple[str, Any, Any] | None = None
+    for (side, *path), leaf in tree_leaves_with_path((args, kwargs)):
+        for size in filter(is_symbolic_dim, getattr(leaf, "shape", ())):
+            place = f"{('args', 'kwargs')[side.idx]}{keystr(tuple(path))}"
+            first = first or (place, size, size.scope)
+            if size.scope is not first[2]:
+                msg = (f"export: the symbolic dimensions {first[1]} of {first[0]} and {size} of "
+                       f"{place} are of different scopes. Make them with one scope: "
+                       "symbolic_shape(..., scope=scope), or symbolic_args_specs for all "
+                       "arguments.")
+                raise ValueError(msg)
 
 
 def _export(traced: Traced, platforms: tuple[str, ...],

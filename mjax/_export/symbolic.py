@@ -61,7 +61,11 @@ class SymbolicScope(Scope):
                 msg = (f"the constraint {text!r} must have one of ==, >= and <= between two "
                        "expressions. Sizes are integers: write a >= b + 1 for a > b.")
                 raise ValueError(msg)
-            left, right = (parse_dimension(side, self) for side in str(text).split(relation, 1))
+            try:
+                left, right = (parse_dimension(e, self) for e in str(text).split(relation, 1))
+            except ValueError as error:
+                msg = f"the constraint {text!r}: {error}"
+                raise ValueError(msg) from None
             if relation == "<=":
                 left, relation, right = right, ">=", left
             self.require(str(text), left, relation, right)

@@ -25,12 +25,16 @@ MOVES = frozenset((
     "bitcast_convert_type", "broadcast_in_dim", "check", "complex", "concatenate",
     "convert_element_type", "copy", "create_token", "dce_sink", "debug_callback", "device_put",
     "dynamic_slice", "dynamic_update_slice", "free_ref", "freeze", "gather", "get", "imag",
-    "inspect_sharding", "io_callback", "iota", "iota_2x32_shape", "layout_constraint",
-    "lu_pivots_to_permutation", "name", "new_ref", "optimization_barrier", "pad", "pbroadcast",
-    "platform_index", "ppermute", "pscatter", "pure_callback", "pvary", "ragged_all_to_all",
+    "inspect_sharding", "iota", "iota_2x32_shape", "layout_constraint",
+    "lu_pivots_to_permutation", "name", "new_ref", "optimization_barrier", "pack", "pad",
+    "pbroadcast", "platform_index", "ppermute", "pscatter", "pvary", "ragged_all_to_all",
     "random_clone", "random_unwrap", "random_wrap", "real", "reduce_precision", "reshape",
     "rev", "scatter", "select_and_gather_add", "sharding_constraint", "slice", "split",
-    "squeeze", "stack", "stage", "stop_gradient", "swap", "tile", "transpose", "unstack"))
+    "squeeze", "stack", "stage", "stop_gradient", "swap", "tile", "transpose", "unpack",
+    "unstack"))
+
+#: Primitives that call code whose operations are not known.
+OPAQUE = frozenset(("call_exported", "ffi_call", "io_callback", "pure_callback"))
 
 
 def _size(aval: Any) -> int:
@@ -265,7 +269,7 @@ def of_combining(eqn: Any, count: Callable[[Jaxpr], float]) -> float | None:
 def of_equation(eqn: Any) -> float:
     """The operations of one application of a primitive without a program."""
     name = eqn.primitive.name
-    if name in MOVES:
+    if name in MOVES or name in OPAQUE:
         return 0
     rule = RULES.get(name, elementwise)
     return rule([v.aval for v in eqn.invars], [v.aval for v in eqn.outvars], **eqn.params)

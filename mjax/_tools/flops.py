@@ -14,7 +14,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
 from mjax._engine.ir.source import summarize
 from mjax._engine.runtime.dispatch.make_jaxpr import make_jaxpr
 from mjax._engine.tracing.flat import check_callable
-from mjax._tools.flop_rules import of_combining, of_equation
+from mjax._tools.flop_rules import OPAQUE, of_combining, of_equation
 
 
 @pickled_by("flops_v1")
@@ -29,6 +29,7 @@ class Flops(Record):
       bytes_by_primitive: the same by primitive.
       bytes_by_line: the same by line.
       while_loops: the lines of loops of unknown length, which count as one iteration.
+      uncounted: primitives whose operations are not known, with their lines: they count 0.
 
     Example:
       >>> mjax.debug.flops(lax.exp, jnp.ones(3)).total
@@ -42,6 +43,7 @@ class Flops(Record):
     bytes_by_primitive: dict[str, float]
     bytes_by_line: dict[str, float]
     while_loops: tuple[str, ...]
+    uncounted: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         parts = [_table("primitive", self.by_primitive, self.bytes_by_primitive, self),
@@ -49,6 +51,9 @@ class Flops(Record):
         if self.while_loops:
             parts.append("Counted once, since their length is not known:\n" + "\n".join(
                 f"  while at {line}" for line in self.while_loops))
+        if self.uncounted:
+            parts.append("Not counted, since their operations are not known:\n" + "\n".join(
+                f"  {line}" for line in self.uncounted))
         return "\n\n".join(parts)
 
 
@@ -77,7 +82,8 @@ def flops(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Flops:
 
     Loops are multiplied by their length. A loop whose length is known only when it runs counts
     once, and is listed. Only the branch with the most operations counts. The operations of all
-    devices of a `shard_map` are added up.
+    devices of a `shard_map` are added up. Callbacks, foreign functions and exported programs are
+    listed, and count 0.
 
     Args:
       f: a function of pytrees of arrays; a call of a jitted function counts as its program.
@@ -85,8 +91,9 @@ def flops(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Flops:
       kwargs: its keyword arguments.
 
     Returns:
-      A `Flops`, with `total`, `by_primitive`, `by_line`, `bytes` and `while_loops`. Bytes are those
-      of the operands and results of each equation; compiled programs fuse equations and move less.
+      A `Flops`, with `total`, `by_primitive`, `by_line`, `bytes`, `while_loops` and `uncounted`.
+      Bytes are those of the operands and results of each equation; compiled programs fuse equations
+      and move less.
 
     Raises:
       TypeError: `f` cannot be called, or an argument is not an array.
@@ -99,13 +106,13 @@ def flops(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Flops:
     """
     check_callable("flops", f)
     jaxpr = make_jaxpr(f)(*args, **kwargs)
-    loops: dict[str, None] = {}
-    counts = _Counter(loops).program(jaxpr)
+    counter = _Counter()
+    counts = counter.program(jaxpr)
     by_primitive, by_line = ([_summed(counts, place, which) for which in (0, 1)]
                              for place in (0, 1))
     total, moved = (_whole(sum(c[which] for c in counts.values())) for which in (0, 1))
     return Flops(total, by_primitive[0], by_line[0], moved, by_primitive[1], by_line[1],
-                 tuple(loops))
+                 tuple(counter.loops), tuple(counter.uncounted))
 
 
 def _summed(counts: _Counts, place: int, which: int) -> dict[str, float]:
@@ -127,8 +134,9 @@ def _whole(count: float) -> float:
 class _Counter:
     """Counts programs; one that is called often is counted once."""
 
-    def __init__(self, loops: dict[str, None]):
-        self.loops = loops
+    def __init__(self) -> None:
+        self.loops: dict[str, None] = {}
+        self.uncounted: dict[str, None] = {}
         self.known: dict[int, tuple[Jaxpr, _Counts]] = {}
 
     def program(self, jaxpr: Jaxpr) -> _Counts:
@@ -149,6 +157,8 @@ class _Counter:
         if frame is None:
             count = of_combining(eqn, self.total)
             key = (eqn.primitive.name, summarize(eqn.source))
+            if eqn.primitive.name in OPAQUE:
+                self.uncounted[f"{key[0]} at {key[1]}"] = None
             return {key: (of_equation(eqn) if count is None else count, _bytes(eqn))}
         held = frame.open(eqn.params)
         times = frame.times(held)

@@ -261,6 +261,13 @@ def test_what_cannot_be_exported():
         exported(lambda x: mjax.pure_callback(np.sin, x, x), np.ones(2, f32))
 
 
+def test_calls_cannot_be_batched():
+    e = exported(jnp.sin, np.float32(0))
+    with pytest.raises(NotImplementedError, match=r"vmap of the exported sin: .*jit\(vmap\(f\)\)"):
+        mjax.vmap(e.call)(np.zeros(2, f32))
+    np.testing.assert_array_equal(lax.map(e.call, np.zeros(2, f32)), [0, 0])
+
+
 def test_arguments_that_do_not_fit():
     e = exported(lambda x, y: x + y["a"], np.ones(2, f32), {"a": np.ones(2, f32)})
     with pytest.raises(ValueError, match=r"args\[1\]\['a'\] was exported with the shape \(2,\)"):

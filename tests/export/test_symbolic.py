@@ -122,8 +122,23 @@ def test_constraints_are_checked_by_the_program_itself():
     exported = export.export(mjax.jit(lambda x: x + 1))(spec("b", constraints=["b >= 4"]))
     read = export.deserialize(exported.serialize())
     assert read.call(numbers(4)).shape == (4,)
-    with pytest.raises(ValueError, match="the constraint b >= 4 does not hold"):
+    with pytest.raises(ValueError, match=(
+            "^the sizes of the arguments do not fit a program of symbolic shapes: the constraint "
+            r"b >= 4 does not hold; the sides differ by -1\.")):
         read.call(numbers(3))
+
+
+def test_symbols_of_different_scopes_are_refused():
+    """Artifacts know them by name: two symbols of one name would become one."""
+    with pytest.raises(ValueError, match=(
+            r"a of args\[0\]\['x'\] and 2\*a of kwargs\['y'\] are of different scopes")):
+        export.export(mjax.jit(lambda d, y: d["x"].sum() + y.sum()))(
+            {"x": spec("a, 3")}, y=spec("2*a"))
+
+
+def test_constraints_that_cannot_be_read():
+    with pytest.raises(ValueError, match="the constraint 'a >= ': cannot read"):
+        export.symbolic_shape("a", constraints=["a >= "])
 
 
 def test_symbols_that_do_not_follow_are_refused():

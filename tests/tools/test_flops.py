@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.export
 import mjax.numpy as jnp
 from mjax import lax
 from mjax.sharding import PartitionSpec as P
@@ -114,6 +115,23 @@ def test_a_loop_of_unknown_length_counts_once_and_is_listed():
     (line,) = found.while_loops
     assert "test_flops.py" in line and f"while at {line}" in str(found)
     assert not mjax.debug.flops(lambda x: x, X).while_loops
+
+
+def test_what_calls_other_code_is_listed():
+    exported = mjax.export.export(mjax.jit(lambda a: a @ a))(S)
+
+    def f(x):
+        y = mjax.pure_callback(np.sin, x, x)
+        y = exported.call(y)
+        return y + lax.scan(lambda c, _: (exported.call(c), None), x, length=3)[0]
+
+    found = mjax.debug.flops(f, S)
+    first = f.__code__.co_firstlineno
+    assert found.total == 16
+    assert [(text.split()[0], int(text.split(":")[1].split()[0]) - first)
+            for text in found.uncounted] == [
+        ("pure_callback", 1), ("call_exported", 2), ("call_exported", 3)]
+    assert all(text in str(found) for text in found.uncounted)
 
 
 def test_counts_are_by_primitive_and_by_line():
