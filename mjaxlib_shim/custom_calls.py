@@ -17,6 +17,7 @@ __all__ = [
     "custom_call_targets",
     "cuts_stacks",
     "include_dir",
+    "lacks_tokens",
     "lapack_kernel",
     "prepare_target",
     "pycapsule",
@@ -47,12 +48,19 @@ def pycapsule(pointer: Any) -> Any:
 
     Raises:
       ValueError: the pointer is null.
+      TypeError: it is not a pointer.
     """
+    if isinstance(pointer, (str, bytes)):  # ctypes would cast them
+        raise TypeError("a text is not a pointer")
+    try:
+        address = ctypes.cast(pointer, ctypes.c_void_p)
+    except ctypes.ArgumentError as error:
+        raise TypeError(str(error)) from None
     # A prototype of its own: `pythonapi.PyCapsule_New` is one object for the whole process.
     make = ctypes.PYFUNCTYPE(
         ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
     )(("PyCapsule_New", ctypes.pythonapi))
-    return make(ctypes.cast(pointer, ctypes.c_void_p), None, None)
+    return make(address, None, None)
 
 
 def register_custom_call_target(
@@ -122,6 +130,13 @@ def register_as_batch_partitionable(name: str) -> None:
             f"targets that XLA may cut along a batch need jaxlib {gate.since_release} or newer"
         )
     ext.register_custom_call_as_batch_partitionable(name)
+
+
+def lacks_tokens(platform: str) -> str:
+    """The release whose foreign functions take and give tokens; empty if this one's do."""
+    gate = foreign_gates.FFI_TOKENS
+    done = foreign_gates.FFI_TOKENS.open or platform != "cpu"
+    return "" if done else f"jaxlib {gate.since_release} or newer"
 
 
 #: XLA's errors for targets that it does not know, typed and untyped ones.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from .gate import Gate, jaxlib_file
+from .gate import Gate, jaxlib_file, keyword
 from .native import xc
 
-__all__ = ["FFI_TARGETS_CHECKED", "FFI_TYPES", "FFI_TYPE_IDS", "HLO_TRANSFORMATIONS"]
+__all__ = ["FFI_TARGETS_CHECKED", "FFI_TOKENS", "FFI_TYPES", "FFI_TYPE_IDS",
+           "HLO_TRANSFORMATIONS"]
 
 
 FFI_TYPE_IDS = Gate(
@@ -14,6 +15,14 @@ FFI_TYPE_IDS = Gate(
     301, "0.4.38",
     "before, foreign functions have no states of types of their own",
     lambda: any(hasattr(xc, name) for name in ("register_custom_type_id", "register_custom_type")),
+)  # fmt: skip
+FFI_TOKENS = Gate(
+    "ffi_tokens",
+    "foreign functions take and give tokens on CPU",
+    303, "0.5.0",
+    "before, XLA ends the process when it compiles such a call (the probe looks for another change "
+    "of that release)",
+    lambda: keyword(xc.make_cpu_client, "num_devices"),
 )  # fmt: skip
 FFI_TARGETS_CHECKED = Gate(
     "ffi_targets_checked",

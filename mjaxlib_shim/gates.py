@@ -218,6 +218,7 @@ GATES: tuple[Gate, ...] = (
     foreign_gates.FFI_TYPE_IDS,
     MEMORIES_STATE,
     NUM_DEVICES,
+    foreign_gates.FFI_TOKENS,
     PARTITIONED_TOP_K,
     lapack_gates.LAPACK_PIVOTED,
     PARTIAL_CONCATENATE,

@@ -16,16 +16,15 @@ import numpy as np
 from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
-from mjax._engine.control.loops.looping import scan
+from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractToken, physical_aval
-from mjax._engine.primitives.shapes import batch_to_front, expand_dims
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
-from mjaxlib_shim.host_callbacks import keeps_results, lacks_pieces, one_device_calls
+from mjaxlib_shim.host_callbacks import lacks_pieces, one_device_calls
 
 logger = logging.getLogger("mjax")
 #: Ordered prints and ordered input and output share a token, so that they have one common order.
@@ -158,31 +157,10 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
     if on_pieces:
         return emit(*operands), None, None
-    given = [*([] if token is None else [token]), *mctx.gathered(operands, operand_avals)]
-    if not mctx.partitioned:
-        emitted = emit(*given)
-    elif mctx.per_device and mctx.cut_by_xla and has_side_effect:
-        _refuse_partly_manual(ctx, bool(n), bool(result_avals))
-        emitted = mctx.by_first_device(given, out_avals, emit)
-    elif mctx.per_device or one_device_calls(has_side_effect):
-        emitted = emit(*given, sharding=mctx.on_one_device)
-    else:
-        emitted = mctx.by_first_device(given, out_avals, lambda *values: emit(
-            *values, sharding=lambda count: None))
+    emitted = list(emit_once(ctx, [*([] if token is None else [token]), *operands], operand_avals,
+                             out_avals, has_side_effect, one_device_calls(has_side_effect), emit,
+                             n))
     return emitted[n:], emitted[0] if n else None, None
-
-
-def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:
-    """Refuses side effects that the first device alone cannot have along the axes left to XLA."""
-    all_axes = "Map over all axes (leave out axis_names)"
-    if ordered:
-        raise LazyValueError(lambda: (
-            f"{ctx.primitive.name}: ordered effects cannot happen in a shard_map that leaves mesh "
-            f"axes to XLA. {all_axes}, or do without ordered=True.\n{applied_at(ctx.source)}"))
-    if results and not keeps_results():
-        raise LazyNotImplementedError(lambda: (
-            f"{ctx.primitive.name}: on this jaxlib its results are lost in a shard_map that leaves "
-            f"mesh axes to XLA. {all_axes}.\n{applied_at(ctx.source)}"))
 
 
 def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool) -> None:
@@ -308,22 +286,6 @@ def _debug_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 # ---- batching --------------------------------------------------------------------------
 
 
-def _one_by_one(primitive: Primitive, axis: AxisData, args: Sequence[Any],
-                dims: Sequence[int | None], params: dict[str, Any], unroll: bool = False) -> Any:
-    """A call per batch element, in the order of the batch; in a loop unless unrolled."""
-    args = [a if d is None else batch_to_front(a, d, axis.size)
-            for a, d in zip(args, dims, strict=True)]
-
-    def call(_: Any, rows: Sequence[Any]) -> tuple[Any, list[Any]]:
-        given = iter(rows)
-        return (), primitive.bind(*[a if d is None else next(given)
-                                    for a, d in zip(args, dims, strict=True)], **params)
-
-    _, outs = scan(call, (), [a for a, d in zip(args, dims, strict=True) if d is not None],
-                   unroll=unroll)
-    return outs, [0] * len(outs)
-
-
 @pure_callback_p.def_axis_batch
 def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None,
                 result_avals: Sequence[Any], **params: Any) -> Any:
@@ -335,33 +297,25 @@ def _pure_batch(axis: AxisData, args: Any, dims: Any, *, vmap_method: str | None
             "element), 'expand_dims' or 'broadcast_all' (once, for arrays with a leading batch "
             f"axis).\n{applied_at(source)}"))
     params["vmap_method"] = vmap_method
-    if vmap_method in ("sequential", "sequential_unrolled"):
-        return _one_by_one(pure_callback_p, axis, args, dims,
+    if vmap_method in ONE_BY_ONE:
+        return one_by_one(pure_callback_p, axis, args, dims,
                            {**params, "result_avals": result_avals}, "unrolled" in vmap_method)
-    args = [_with_batch(a, d, axis.size, vmap_method) for a, d in zip(args, dims, strict=True)]
+    args = [with_batch(a, d, axis.size, vmap_method) for a, d in zip(args, dims, strict=True)]
     batched = tuple(batched_type(a, 0, axis.size) for a in result_avals)
     callback = params.pop("callback").for_results(batched)
     return pure_callback_p.bind(*args, callback=callback, result_avals=batched, **params), [
         0] * len(batched)
 
 
-def _with_batch(x: Any, dim: int | None, size: int, method: str) -> Any:
-    if dim is None and method == "expand_dims":
-        return expand_dims(x, (0,))
-    if dim is None and method == "legacy_vectorized":
-        return x
-    return batch_to_front(x, dim, size)
-
-
 @io_callback_p.def_axis_batch
 def _io_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
     refuse_effects(io_callback_p, _io_type(**params)[1], "batchable")
-    return _one_by_one(io_callback_p, axis, args, dims, params)
+    return one_by_one(io_callback_p, axis, args, dims, params)
 
 
 @debug_callback_p.def_axis_batch
 def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
-    return _one_by_one(debug_callback_p, axis, args, dims, params)
+    return one_by_one(debug_callback_p, axis, args, dims, params)
 
 
 __all__ = [

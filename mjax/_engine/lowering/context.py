@@ -66,6 +66,8 @@ class ModuleContext(ModuleFacts):
         self.host_callbacks = HostCallbacks()
         #: Values whose shardings are inspected.
         self.inspections: list[Inspected] = []
+        #: Target of foreign functions -> a primitive that calls it, and where it was applied.
+        self.targets: dict[str, tuple[Any, Any]] = {}
         #: Gives the client that will compile the module, for callbacks.
         self.client = client
         #: The walk, which is in `module`: `(mctx, jaxpr, constants, args, tokens) -> values,
@@ -162,6 +164,10 @@ class ModuleContext(ModuleFacts):
         self.inspections.append(asked)
         if self.partitioned:
             asked.inspection.emit(value)
+
+    def note_target(self, name: str, primitive: Any, source: Any) -> None:
+        """Records a foreign function that the program calls, for the error if it is unknown."""
+        self.targets.setdefault(name, (primitive, source))
 
     @property
     def opaque_tokens(self) -> bool:

@@ -58,10 +58,11 @@ class LoweredModule:
       platform: the platform it was lowered for.
       inspections: the values whose shardings are inspected: see `ModuleContext.inspect`.
       keepalives: objects that have to live as long as a program compiled from it.
+      targets: the foreign functions that it calls: see `ModuleContext.targets`.
     """
 
     __slots__ = ("constants", "context", "host_callbacks", "inspections", "keepalives", "module",
-                 "platform", "tokens")
+                 "platform", "targets", "tokens")
 
     def __init__(self, module: Any, context: Any, constants: list[Any], mctx: ModuleContext,
                  tokens: tuple[str, ...]):
@@ -71,6 +72,7 @@ class LoweredModule:
         self.host_callbacks = mctx.host_callbacks.kept
         self.inspections = mctx.inspections
         self.keepalives = mctx.keepalives
+        self.targets = mctx.targets
         self.platform = mctx.platform
         self.tokens = tokens
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import Keyed
+from mjax._engine.base.util import Keyed, exact
 from mjax._engine.ir import dtypes
 from mjax._engine.primitives.emit import array_attr, dense, element_type, hlo, ir
 
@@ -34,6 +34,41 @@ class Constant(Keyed):
         return f"array({self.value.tolist()}, dtype={self.value.dtype})"
 
 
+class Attributes(Keyed):
+    """A dict of attributes as a hashable value.
+
+    Args:
+      items: pairs of a name and a hashable value, in the order of names.
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[tuple[str, Any], ...]):
+        self.items = items
+
+    def _key(self) -> Any:
+        return exact(self.items)
+
+    def __repr__(self) -> str:
+        return repr(dict(self.items))
+
+
+def frozen(value: Any) -> Any:
+    """A value for `ir_attribute` in a form that is hashable; later changes do not affect it.
+
+    Raises:
+      TypeError: a part of it is not hashable.
+    """
+    if isinstance(value, np.ndarray):
+        return Constant(value)
+    if isinstance(value, dict):
+        return Attributes(tuple([(key, frozen(value[key])) for key in sorted(value)]))
+    if type(value) is tuple:
+        return tuple(map(frozen, value))
+    hash(value)
+    return value
+
+
 def ir_attribute(value: Any) -> Any:
     """The MLIR attribute of a Python value.
 
@@ -49,7 +84,7 @@ def ir_attribute(value: Any) -> Any:
 
     Example:
       >>> from mjax_ext.interpreters import mlir
-      >>> with mlir.ir.Context():
+      >>> with mlir.ir.Context(), mlir.ir.Location.unknown():
       ...   print(mlir.ir_attribute({"scale": np.float32(2), "order": "C"}))
       {order = "C", scale = 2.000000e+00 : f32}
     """
@@ -67,7 +102,10 @@ def _number(value: np.generic[Any]) -> Any:
     """The attribute of a scalar; enums are integers too, and have the value of one."""
     kind = element_type(value.dtype)
     if dtypes.kind(value.dtype) in "biu":
-        return ir.IntegerAttr.get(kind, int(value))
+        number = int(value)
+        # MLIR's Python interface takes signed numbers alone.
+        return (ir.IntegerAttr.get(kind, number) if number < 1 << 63 else
+                ir.Attribute.parse(f"{number} : ui64"))
     if dtypes.kind(value.dtype) == "f":
         return ir.FloatAttr.get(kind, float(value))
     msg = (f"a scalar of dtype {value.dtype} cannot be an attribute: {value!r}. A NumPy array of "
@@ -101,6 +139,7 @@ _ATTRIBUTES: dict[type, Callable[[Any], Any]] = {
     np.ndarray: _array,
     np.generic: _number,
     Constant: lambda value: _array(value.value),
+    Attributes: lambda value: ir_attribute(dict(value.items)),
     bool: lambda value: _number(np.bool_(value)),
     int: lambda value: _number(np.int64(value)),
     float: lambda value: _number(np.float64(value)),

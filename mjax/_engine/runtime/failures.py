@@ -1,4 +1,5 @@
-"""Maps errors of XLA back to their causes: exceptions of Python callbacks, and lost processes.
+"""Maps errors of XLA back to their causes: exceptions of Python callbacks, lost processes, and
+foreign functions that are not registered.
 
 XLA keeps only the text of an error, and raises it at any wait: at the call, when a result is read,
 at a barrier. The text contains a number that identifies the exception of the callback.
@@ -8,10 +9,16 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Any, NoReturn
 
+from mjax._engine.base.errors import LazyText
 from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
+from mjax._engine.tracing.rule_errors import applied_at
+from mjaxlib_shim import custom_calls
 from mjaxlib_shim.arrays import XlaRuntimeError
 
 #: The error of XLA's compiler and runtime, out of memory for example.
@@ -85,3 +92,51 @@ def raise_original(error: BaseException) -> None:
 def is_delivered(error: BaseException) -> bool:
     """Whether the exception behind an error of XLA was raised to the user before."""
     return _number_in(error) in _delivered
+
+
+# ---- foreign functions -----------------------------------------------------------------
+
+
+class UnknownTargetError(
+        LazyText, XlaRuntimeError, shown_as=XlaRuntimeError):  # type: ignore[misc, valid-type]
+    """A program calls a foreign function that is not registered."""
+
+
+@contextmanager
+def explaining_targets(targets: Mapping[str, Any], platform: str
+                       ) -> Iterator[Callable[[Any], Any]]:
+    """Replaces XLA's error for an unknown target, in the body of a `with` statement.
+
+    Args:
+      targets: target -> a primitive that calls it, and where it was applied.
+      platform: the platform of the program.
+
+    Yields:
+      A function that returns a compiled program, and raises the error for it where XLA finds
+      targets only when they are called.
+    """
+
+    def refuse(target: str | None) -> None:
+        if target is not None and target in targets:
+            _refuse_target(target, platform, *targets[target])
+
+    def check(executable: Any) -> Any:
+        if platform == "cpu":
+            refuse(custom_calls.unknown_when_run(executable, targets, platform))
+        return executable
+
+    try:
+        yield check
+    except UnknownTargetError:
+        raise
+    except XlaRuntimeError as error:
+        refuse(custom_calls.unknown_target(error))
+        raise
+
+
+def _refuse_target(target: str, platform: str, primitive: Any, source: Any) -> NoReturn:
+    name = platform if platform == "cpu" else platform.upper()
+    raise UnknownTargetError(lambda: (
+        f"{primitive.name} calls the foreign function {target!r}, which is not registered for "
+        f"{platform}. Register it before the program is compiled: mjax.ffi.register_ffi_target("
+        f"{target!r}, function, platform={name!r}).\n{applied_at(source)}")) from None

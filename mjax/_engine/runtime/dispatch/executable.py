@@ -33,6 +33,7 @@ from mjax._engine.runtime.dispatch.disk_cache import compiled, sha256
 from mjax._engine.runtime.dispatch.explain import Joined, log_compile, timed
 from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled
 from mjax._engine.runtime.dispatch.program_shardings import Shardings
+from mjax._engine.runtime.failures import explaining_targets
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import discharge_jaxpr
 from mjaxlib_shim import client as shim_client
@@ -244,4 +245,7 @@ def _load(program: Program, lowered: LoweredModule, options: dict[str, Any]) -> 
                 place_text(program.place.sharding), Joined(program.jaxpr.in_avals))
     for one in lowered.inspections:
         one.inspection.take()  # of a compilation that failed
-    return compiled(lowered, program.name, program.devices, options)
+    if not lowered.targets:
+        return compiled(lowered, program.name, program.devices, options)
+    with explaining_targets(lowered.targets, program.platform) as check:
+        return check(compiled(lowered, program.name, program.devices, options))

@@ -23,6 +23,7 @@ from mjax._engine.control.callback_primitives import (
     pure_callback_p,
 )
 from mjax._engine.control.calls.static_arguments import Static
+from mjax._engine.control.opaque_calls import check_method
 from mjax._engine.ir.dtypes import canonical_dtype, is_extended
 from mjax._engine.ir.effects import Effect, no_effects, token_names
 from mjax._engine.ir.pytree import (
@@ -49,8 +50,6 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.interpreter import call_with
 
 logger = logging.getLogger("mjax.debug")
-_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all",
-            "legacy_vectorized")
 
 
 class FlatCallback:
@@ -220,9 +219,7 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
 
     Source: the public interface of `jax.pure_callback`.
     """
-    if vmap_method is not None and vmap_method not in _METHODS:
-        msg = f"pure_callback: vmap_method must be one of {_METHODS} or None, got {vmap_method!r}."
-        raise ValueError(msg)
+    check_method("pure_callback", vmap_method)
     _refuse_sharding("pure_callback", sharding)
     leaves, flat = _flat("pure_callback", callback, args, kwargs, result_shape_dtypes)
     outs = pure_callback_p.bind(*leaves, callback=flat, result_avals=flat.result_avals,

@@ -1,0 +1,1 @@
+"""Foreign functions: registering them, and calling them."""
