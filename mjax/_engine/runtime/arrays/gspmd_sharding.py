@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.folding import fold
 from mjax._engine.ir.mesh import Mesh, PartitionSpec
 from mjax._engine.runtime.arrays.shardings import (
     MeshSharding,
     NamedSharding,
     Sharding,
     default_memory_kind,
+    own_memory_kind,
 )
 from mjaxlib_shim import shardings as shim
 
@@ -29,31 +32,65 @@ logger = logging.getLogger("mjax")
 
 
 class GSPMDSharding(MeshSharding):
-    """An array cut into pieces that axes of a mesh cannot describe.
+    """An array cut into pieces that axes of a mesh need not describe.
+
+    Args:
+      devices: the devices, as XLA numbers them.
+      op_sharding: how they cut arrays, as XLA writes it: an `OpSharding` or a `HloSharding`, tiled
+        or replicated.
+      memory_kind: which of the devices' memories; default: their own default.
 
     Attributes:
       mesh: a mesh made for it, with an axis per dimension; its devices are in the order of the
         pieces.
       spec: how the array is cut along that mesh.
 
-    Args:
-      devices: the devices, in the order of the program whose result it is.
-      tiles: the pieces per dimension, as of a spec: those left out are whole; and who holds them.
+    Raises:
+      TypeError: `op_sharding` is of another type.
+      ValueError: it is neither tiled nor replicated, or for another number of devices; the devices
+        do not have the memory.
+
+    Example:
+      >>> from mjax_ext.sharding import GSPMDSharding, HloSharding
+      >>> sharding = GSPMDSharding(mjax.devices()[:1], HloSharding.replicate())
+      >>> mjax.device_put(jnp.arange(4), sharding).sharding.is_fully_replicated
+      True
+
+    Source: JAX, `jax.extend.sharding.GSPMDSharding`.
     """
 
-    __slots__ = ("__weakref__", "_native", "flat_devices", "mesh", "spec", "tiles")
+    __slots__ = ("__weakref__", "_memory_kind", "_native", "flat_devices", "mesh", "spec", "tiles")
     mesh: Mesh
     spec: PartitionSpec
     tiles: Any
 
-    def __new__(cls, devices: Sequence[Any], tiles: Any) -> GSPMDSharding:
+    def __new__(cls, devices: Sequence[Any], op_sharding: Any, *, memory_kind: str | None = None
+                ) -> GSPMDSharding:
+        try:
+            devices = tuple(devices)
+            return cls.of_tiles(devices, _tiles_for(devices, op_sharding), own_memory_kind(
+                devices, memory_kind, "GSPMDSharding"))
+        except Exception as error:
+            fold(error)
+            raise
+
+    @classmethod
+    def of_tiles(cls, devices: Sequence[Any], tiles: Any, memory_kind: str | None = None
+                 ) -> GSPMDSharding:
+        """A sharding by the pieces per dimension, and who holds them.
+
+        Args:
+          devices: the devices, in the order of the program whose result it is.
+          tiles: the pieces, as of a spec: those left out are whole.
+          memory_kind: a memory that is not the default one.
+        """
         rank = max((i for i, n in enumerate(tiles.pieces, 1) if n > 1), default=0)
-        key = (tuple(devices), tiles._replace(pieces=tuple(tiles.pieces[:rank])))
+        key = (tuple(devices), tiles._replace(pieces=tuple(tiles.pieces[:rank])), memory_kind)
         known = _interned.get(key)
         if known is not None:
             return known
         self = object.__new__(cls)
-        self.flat_devices, self.tiles = key
+        self.flat_devices, self.tiles, self._memory_kind = key
         self._native = {}
         names = [f"_{i}" for i in range(rank + 1)]
         grid = np.array([devices[i] for i in tiles.order], object).reshape(
@@ -62,22 +99,64 @@ class GSPMDSharding(MeshSharding):
         with _lock:
             return _interned.setdefault(key, self)
 
+    @classmethod
+    def get_replicated(cls, device_assignment: Sequence[Any], *, memory_kind: str | None = None
+                       ) -> GSPMDSharding:
+        """A whole copy on each device."""
+        return cls(device_assignment, shim.replicated(), memory_kind=memory_kind)
+
     def _hlo(self, ndim: int) -> Any:
         pieces, order = self.tiles
+        if len(pieces) > ndim:
+            raise LazyValueError(lambda: (
+                f"{self} is for arrays of {len(pieces)} or more dimensions, not {ndim}."))
+        if math.prod(pieces) == 1:
+            return shim.replicated()
         whole = (1,) * (ndim - len(pieces))
         copies = len(order) // math.prod(pieces)
         return shim.tiled((*pieces, *whole, copies), devices=order, replicate_last=True)
 
     @property
     def memory_kind(self) -> str:
-        return default_memory_kind(self)
+        return self._memory_kind or default_memory_kind(self)
+
+    def with_memory_kind(self, kind: str) -> GSPMDSharding:
+        return self.of_tiles(self.flat_devices, self.tiles, own_memory_kind(
+            self.flat_devices, kind, "GSPMDSharding"))
+
+    @property
+    def in_default_memory(self) -> GSPMDSharding:
+        return self if self._memory_kind is None else self.of_tiles(self.flat_devices, self.tiles)
 
     @property
     def is_fully_replicated(self) -> bool:
         return math.prod(self.tiles.pieces) == 1
 
     def __repr__(self) -> str:
-        return f"GSPMDSharding(pieces={self.tiles.pieces}, devices={self.tiles.order})"
+        memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
+        return f"GSPMDSharding(pieces={self.tiles.pieces}, devices={self.tiles.order}{memory})"
+
+
+def _tiles_for(devices: Sequence[Any], op_sharding: Any) -> Any:
+    """The tiles of a sharding as XLA writes it, over devices."""
+    if isinstance(op_sharding, shim.OpSharding):
+        op_sharding = shim.HloSharding.from_proto(op_sharding)
+    if not isinstance(op_sharding, shim.HloSharding):
+        raise LazyTypeError(lambda: (
+            f"GSPMDSharding needs an OpSharding or a HloSharding, got {op_sharding!r} of type "
+            f"{type(op_sharding).__name__}."))
+    if op_sharding.is_replicated():
+        return shim.Tiles((), tuple(range(len(devices))))
+    tiles = shim.tiles_of(op_sharding)
+    if tiles is None:
+        raise LazyValueError(lambda: (
+            f"GSPMDSharding takes shardings that are tiled or replicated, got {op_sharding}: of "
+            "others the pieces of an array are not known."))
+    if sorted(tiles.order) != list(range(len(devices))):
+        raise LazyValueError(lambda: (
+            f"GSPMDSharding: {op_sharding} numbers {len(tiles.order)} devices, but there are "
+            f"{len(devices)}."))
+    return tiles
 
 
 _lock = threading.Lock()
@@ -98,7 +177,7 @@ def in_order(sharding: Any, devices: tuple[Any, ...], ndim: int) -> Any:
     tiles = shim.tiles_of(shim.hlo_sharding_of(sharding.native_for(ndim), ndim))
     if tiles is None:
         tiles = shim.Tiles((1,) * ndim, tuple(range(len(devices))))
-    return GSPMDSharding(devices, shim.Tiles(
+    return GSPMDSharding.of_tiles(devices, shim.Tiles(
         tiles.pieces, tuple(place[sharding.flat_devices[i]] for i in tiles.order)))
 
 
@@ -126,7 +205,7 @@ def chosen_sharding(hlo: Any, devices: tuple[Any, ...], meshes: Sequence[Mesh], 
         spec = spec_over(mesh, tiles) if mesh.flat_devices == devices else None
         if spec is not None:
             return NamedSharding(mesh, spec)
-    return GSPMDSharding(devices, tiles)
+    return GSPMDSharding.of_tiles(devices, tiles)
 
 
 def spec_of_pieces(hlo: Any, axes: Mapping[Any, int]) -> PartitionSpec:
