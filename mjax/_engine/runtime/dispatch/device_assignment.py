@@ -90,7 +90,7 @@ def moved_to(jaxpr: Jaxpr, placements: Sequence[Placement]) -> list[Any]:
             for s, p in zip(shardings, placements, strict=True)]
 
 
-_MESHED: frozenset[Any] = frozenset({Mesh, NamedSharding, GSPMDSharding})
+_MESHED: tuple[Any, ...] = (Mesh, NamedSharding, GSPMDSharding)
 
 
 class Place(Record):
