@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.rule_errors import describe_value
@@ -28,7 +30,7 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
         found = per_item(flags, len(items))
     except TypeError:
         found = ("not flags",)  # type: ignore[assignment]
-    if not all(isinstance(flag, (bool, int)) for flag in found):
+    if not all(isinstance(flag, (bool, np.bool_)) for flag in found):
         msg = (f"{who}: {name} must be a bool, or a list of bools, one for each of the "
                f"{len(items)} {what}; got {describe_value(flags)}.")
         raise TypeError(msg)

@@ -129,3 +129,70 @@ def test_trace_to_jaxpr_nounits():
                 [tuple(np.asarray(c).round(5).tolist()) for c in consts])
 
     agree(program)
+
+
+# ---- batching ----------------------------------------------------------------------------
+
+
+def axis(m, size=3):
+    return (m.batching.AxisData(None, size) if m is BOTH[0]
+            else m.batching.AxisData(m.core.no_axis_name, size, None, None))
+
+
+@pytest.mark.parametrize("in_axes", [(0, None), (1, 0), (None, 1), (None, None)])
+def test_batch_jaxpr(in_axes):
+    def program(m):
+        jaxpr = m.closed(lambda x, y: [m.lax.mul(x, y), m.lax.neg(y), x])(X, X)
+        b = m.batching
+        two, dims = b.batch_jaxpr2(jaxpr, axis(m), in_axes)
+        one, flags = b.batch_jaxpr(jaxpr, axis(m), [a is not None for a in in_axes],
+                                   [False, True, False])
+        axes, more = b.batch_jaxpr_axes(jaxpr, axis(m), in_axes, [1, b.zero_if_mapped, 0])
+        return ([types(j.jaxpr.outvars) for j in (one, two, axes)], list(dims), list(flags),
+                list(more))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("src, dst", [(0, 1), (1, 0), (None, 1), (0, 0), (None, -1), (1, -1)])
+def test_matchaxis(src, dst):
+    agree(lambda m: np.asarray(m.batching.matchaxis(
+        axis(m), src, dst, m.lax.neg(np.arange(9, dtype=np.float32).reshape(3, 3)))).tolist())
+
+
+class Pair:
+    def __init__(self, first, second, index=None):
+        self.first, self.second, self.index = first, second, index
+
+
+class Axes:
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+
+def test_register_vmappable():
+    def program(m):
+        seen = []
+
+        def to_elt(cont, get_idx, x, spec):
+            seen.append(type(spec).__name__)
+            if isinstance(spec, int):
+                spec = Axes(spec, spec)
+            return Pair(cont(x.first, spec.first), cont(x.second, spec.second), get_idx)
+
+        def from_elt(cont, size, x, spec):
+            seen.append((size, type(spec).__name__))
+            return Pair(cont(size, x.first, spec.first), cont(size, x.second, spec.second))
+
+        m.batching.register_vmappable(Pair, Axes, int, to_elt, from_elt, None)
+        lib = mjax if m is BOTH[0] else jax
+        out = lib.vmap(lambda p, y: (Pair(p.first + y, m.lax.neg(p.second) * p.index()), p.first),
+                       (Axes(0, 1), 0), (Axes(1, 0), 0), axis_size=3)(
+            Pair(np.ones((3, 2), np.float32), np.ones((2, 3), np.float32)), X)
+        again = lib.vmap(lambda p: p.second, axis_size=3)(Pair(X, X))
+        return [np.asarray(v).tolist() for v in (out[0].first, out[0].second, out[1], again)], seen
+
+    try:
+        agree(program)
+    finally:
+        BOTH[0].batching.unregister_vmappable(Pair)

@@ -127,6 +127,9 @@ OTHERS = {
         "PartialEvaluated", "Primitive", "Ref", "Shard", "Sharding", "SingleDeviceSharding",
         "StepTraceAnnotation", "SymbolicScope", "SymbolicZero", "TokenSet", "TraceAnnotation",
         "Traced", "Tracer", "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp",
+        "LoweringParameters", "LoweringResult", "PartialVal", "PipelineStage", "ReplicaAxisContext",
+        "ResourceEnv", "SPMDAxisContext", "ShapePolyLoweringState", "ShardingContext",
+        "ZeroIfMapped",
         "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 

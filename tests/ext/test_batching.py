@@ -142,6 +142,73 @@ def test_helpers():
     np.testing.assert_array_equal(batching.broadcast(x, 4, 1), np.stack([x] * 4, 1))
     assert batching.broadcast(1.0, 2, 0).shape == (2,)
     jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(x, y))(x[0], x[0])
-    batched, dims = batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [0, None])
-    assert dims == [0]
+    batched, out_batched = batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [True, False],
+                                                False)
+    assert out_batched == [True]
     np.testing.assert_allclose(core.jaxpr_as_fun(batched)(x, x[0])[0], x * x[0])
+    with pytest.raises(TypeError, match="in_batched must be a bool, or a list of bools"):
+        batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [0, None], False)
+    with pytest.raises(ValueError, match="in_batched has 1 entries for 2 inputs"):
+        batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [True], False)
+
+
+# ---- programs for a batch ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_axes", list(itertools.product([None, 0, 1, -1], [None, 0])))
+def test_programs_with_their_axes(in_axes):
+    size, inner = 4, (2, 3)
+    jaxpr = mjax.make_jaxpr(lambda x, y: [lax.mul(x, y), lax.neg(y), lax.transpose(x, (1, 0))])(
+        np.ones(inner, np.float32), np.float32(1))
+    axis = batching.AxisData(None, size)
+
+    def arg(shape, dim):
+        if dim is None:
+            return RNG.normal(size=shape).astype(np.float32)
+        shape = [*shape]
+        shape.insert(dim % (len(shape) + 1), size)
+        return RNG.normal(size=shape).astype(np.float32)
+
+    args = [arg(inner, in_axes[0]), arg((), in_axes[1])]
+    wanted = [np.stack(outs) for outs in zip(*[core.jaxpr_as_fun(jaxpr)(*[
+        a if d is None else np.take(a, i, d) for a, d in zip(args, in_axes, strict=True)])
+        for i in range(size)], strict=True)]
+    batched, dims = batching.batch_jaxpr2(jaxpr, axis, in_axes)
+    assert batched is batching.batch_jaxpr2(jaxpr, axis, list(in_axes))[0]
+    core.check_jaxpr(batched)
+    for got, want, dim in zip(core.jaxpr_as_fun(batched)(*args), wanted, dims, strict=True):
+        np.testing.assert_array_equal(got, want[0] if dim is None else np.moveaxis(want, 0, dim))
+    dests = [-1, batching.zero_if_mapped, 1]
+    batched, out_batched = batching.batch_jaxpr_axes(jaxpr, axis, in_axes, dests)
+    assert out_batched == [True, in_axes[1] is not None, True]
+    first, second, third = core.jaxpr_as_fun(batched)(*args)
+    np.testing.assert_array_equal(first, np.moveaxis(wanted[0], 0, -1))
+    np.testing.assert_array_equal(second, wanted[1] if in_axes[1] is not None else wanted[1][0])
+    np.testing.assert_array_equal(third, np.moveaxis(wanted[2], 0, 1))
+
+
+def test_programs_whose_axes_do_not_fit():
+    jaxpr, axis = mjax.make_jaxpr(lax.neg)(1.0), batching.AxisData(None, 2)
+    with pytest.raises(ValueError, match="mapped along axis 0, but is wanted without a batch axis"):
+        batching.batch_jaxpr_axes(jaxpr, axis, [0], [None])
+    for axes, dests in (([0, 0], [0]), ([0], [0, 0])):
+        with pytest.raises(ValueError, match="has 2 entries for 1 (inputs|results)"):
+            batching.batch_jaxpr_axes(jaxpr, axis, axes, dests)
+    assert batching.zero_if_mapped is not None and isinstance(
+        batching.zero_if_mapped, batching.ZeroIfMapped)
+
+
+@pytest.mark.parametrize("src, dst", list(itertools.product([None, 0, 1], [None, 0, 1, -1])))
+def test_matchaxis(src, dst):
+    axis = batching.AxisData(None, 3)
+    x = RNG.normal(size=(3, 3)).astype(np.float32) if src is not None else (
+        RNG.normal(size=(2,)).astype(np.float32))
+    if dst is None and src is not None:
+        with pytest.raises(ValueError, match="wanted without a batch axis"):
+            batching.matchaxis(axis, src, dst, x)
+        np.testing.assert_allclose(batching.matchaxis(axis, src, dst, x, sum_match=True),
+                                   x.sum(src), rtol=1e-6)
+        return
+    rows = x if src is None else np.moveaxis(x, src, 0)
+    wanted = x if dst is None else np.moveaxis(np.stack([x] * 3) if src is None else rows, 0, dst)
+    np.testing.assert_array_equal(batching.matchaxis(axis, src, dst, x), wanted)

@@ -86,6 +86,15 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
          "_engine.tracing.packed", "_engine.tracing.reference", "_jet.series",
          "mjax_ext.core._interpreter"),
         "it is `typeof_handlers` for tracers"),
+    "emit.ir_type_handlers": (
+        ("mjax_ext.interpreters.mlir._types",),
+        "users represent values of their types in MLIR: class of types -> function of the type"),
+    "emit.constant_handlers": (
+        ("mjax_ext.interpreters.mlir._constants",),
+        "users write constants of their classes: class -> function of the value and its type"),
+    **dict.fromkeys(("elements.vmappables", "elements.spec_types", "elements.iotas"), (
+        ("mjax_ext.interpreters.batching._elements",),
+        "vmap takes values of users' classes, with specs and sizes of their axes")),
     "series.jet_rules": (
         ("_jet.references", "_jet.rules"),
         "Taylor mode looks for rules of primitives, which users add to"),

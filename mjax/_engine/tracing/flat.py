@@ -31,16 +31,20 @@ class FlatFunction:
     Args:
       f: the user's function.
       in_tree: structure of `(args, kwargs)`.
+      has_aux: whether `f` returns a pair whose second part is set aside.
+      is_leaf: which parts of the result are leaves, besides those that are anyway.
 
     Attributes:
       out_tree: structure of the result of `f`; set by the call.
       aux: its second result, with `has_aux`.
     """
 
-    __slots__ = ("aux", "f", "has_aux", "in_tree", "out_tree")
+    __slots__ = ("aux", "f", "has_aux", "in_tree", "is_leaf", "out_tree")
 
-    def __init__(self, f: Callable[..., Any], in_tree: Any, has_aux: bool = False):
+    def __init__(self, f: Callable[..., Any], in_tree: Any, has_aux: bool = False,
+                 is_leaf: Callable[[Any], bool] | None = None):
         self.f = f
+        self.is_leaf = is_leaf
         self.in_tree = in_tree
         self.has_aux = has_aux
         self.out_tree: Any = None
@@ -57,7 +61,7 @@ class FlatFunction:
                     + (f" of length {len(out)}." if isinstance(out, (tuple, list)) else ".")))
             out, aux = out
             self.aux = tree_map(thread.interpreter.detach, aux)
-        leaves_out, self.out_tree = tree_flatten(out)
+        leaves_out, self.out_tree = tree_flatten(out, self.is_leaf)
         return leaves_out
 
 

@@ -44,11 +44,18 @@ class AxisData(Record):
       name: its name in collectives; None: they cannot refer to it.
       size: its size.
       spmd_name: mesh axes over which it is spread.
+      explicit_mesh_axis: always None, as no axes of meshes are Explicit.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.AxisData("i", 3).size
+      3
     """
 
     name: Hashable | None
     size: int
     spmd_name: Any = None
+    explicit_mesh_axis: None = None
 
 
 _element_types = BoundedCache()

@@ -33,6 +33,14 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.reference import check_aliases
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
+from mjax._engine.transforms.elements import (
+    iotas,
+    is_spec,
+    is_vmappable,
+    map_elements,
+    numbers_of,
+    vmappables,
+)
 
 
 @boundary
@@ -47,7 +55,8 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
         same for all elements (and need not be arrays), or a tuple with a tree prefix of ints and
         None per argument. Arguments given by keyword are mapped along axis 0.
       out_axes: where the mapped axis appears in the results; a tree prefix of ints and None
-        (None: the result must not depend on the mapped arguments).
+        (None: the result must not depend on the mapped arguments). Both may hold specs of
+        classes of one's own (`mjax_ext.interpreters.batching.register_vmappable`).
       axis_name: the name of the axis for collectives in `fun`.
       axis_size: its size; required if no argument is mapped.
       spmd_axis_name: mesh axes over which it is spread.
@@ -81,6 +90,9 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
                    f"with {len(args)} positional arguments: give one entry per argument."
                    f"{_KEYWORDS if kwargs else ''}")
             raise ValueError(msg)
+        if vmappables:
+            return _over_elements(fun, args, kwargs, (in_axes, out_axes), axis_name, axis_size,
+                                  spmd_axis_name, sum_match)
         leaves, in_tree = tree_flatten((args, kwargs))
         axes = _flat_axes(in_axes, args, fun) + [0] * len(tree_leaves(kwargs))
         if not all([axis is None or is_array_value(leaf)
@@ -109,20 +121,48 @@ _KEYWORDS = (" Arguments given by keyword do not have entries, and are mapped al
              "others by position.")
 
 
-def _is_none(x: Any) -> bool:
-    return x is None
+def _over_elements(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                   axes: tuple[Any, Any], axis_name: Hashable | None, axis_size: Any,
+                   spmd_axis_name: Any, sum_match: bool) -> Any:
+    """The same where some values may be of classes of `register_vmappable`."""
+    leaves, in_tree = tree_flatten((args, kwargs), is_vmappable)
+    ins = _flat_axes(axes[0], args, fun, is_vmappable) + [0] * len(
+        tree_leaves(kwargs, is_vmappable))
+    own = [is_vmappable(leaf) for leaf in leaves]
+    arrays = [None if o else a for a, o in zip(ins, own, strict=True)]
+    if not all([a is None or is_array_value(x) for x, a in zip(leaves, arrays, strict=True)]):
+        _refuse_values(fun, args, kwargs, leaves, arrays)
+    size = axis_size
+    if size is not None and type(size) in iotas:
+        size = numbers_of(size).shape[0]
+    dims, size = _dims_and_size(fun, args, kwargs, leaves, arrays, size)
+    flat = FlatFunction(fun, in_tree, is_leaf=is_vmappable)
+    outs = map_elements(
+        flat, AxisData(axis_name, size, spmd_axis_name), size if axis_size is None else axis_size,
+        held(leaves, [d is not None for d in dims]),
+        [a if o else d for a, d, o in zip(ins, dims, own, strict=True)],
+        lambda: _out_axes(axes[1], flat.out_tree, is_spec),
+        lambda value, dim, wanted: _place(value, dim, wanted, size, fun, sum_match))
+    return flat.out_tree.unflatten(outs)
 
 
 def _check_axes(what: str, axes: Any) -> None:
-    for leaf in tree_leaves(axes, is_leaf=_is_none):
-        if leaf is not None and type(leaf) is not int:
+    for leaf in tree_leaves(axes, is_leaf=is_spec):
+        if not is_spec(leaf):
             msg = (f"vmap: {what} must be an int, None or a tree of them, got {leaf!r} of type "
                    f"{type(leaf).__name__} in {axes!r}.")
             raise TypeError(msg)
 
 
-def _flat_axes(in_axes: Any, args: tuple[Any, ...], fun: Callable[..., Any]) -> list[int | None]:
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def _flat_axes(in_axes: Any, args: tuple[Any, ...], fun: Callable[..., Any],
+               leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     try:
+        if leaf is not None:
+            return broadcast_prefix_to(in_axes, tree_flatten(args, leaf)[1], is_leaf=is_spec)
         return broadcast_prefix(in_axes, args, is_leaf=_is_none)
     except ValueError as error:
         msg = (f"vmap: in_axes must be a tree prefix of the arguments of {function_name(fun)}: an "
@@ -192,9 +232,10 @@ def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[An
                       "that are not mapped."])
 
 
-def _out_axes(out_axes: Any, out_tree: Any) -> list[int | None]:
+def _out_axes(out_axes: Any, out_tree: Any, leaf: Callable[[Any], bool] = _is_none
+              ) -> list[Any]:
     try:
-        return broadcast_prefix_to(out_axes, out_tree, is_leaf=_is_none)
+        return broadcast_prefix_to(out_axes, out_tree, is_leaf=leaf)
     except ValueError as error:
         msg = f"vmap: out_axes {out_axes!r} is not a tree prefix of the output {out_tree}: {error}"
         raise ValueError(msg) from None

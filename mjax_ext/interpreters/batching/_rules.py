@@ -1,0 +1,202 @@
+"""Batching rules: makers, and helpers to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mjax._engine.primitives.elementwise import align_batches
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcast_in_dim
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.transforms.batching import AxisData
+from mjax_ext._tables import Rule, RuleTable
+
+#: `(args, dims, **params) -> result, dim`.
+BatchingRule = Callable[..., Any]
+
+
+class AxisPrimitiveBatchers:
+    """The older spelling of `fancy_primitive_batchers`: write only.
+
+    Rules are `rule(axis_size, axis_name, None, args, dims, **params)`.
+    """
+
+    def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
+        def axis_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+            return rule(axis.size, axis.name, None, args, dims, **params)
+
+        axis_batch.__wrapped__ = rule  # type: ignore[attr-defined]
+        RuleTable("axis_batch")[primitive] = axis_batch
+
+
+def broadcast(x: Any, sz: int, axis: int, mesh_axis: None = None) -> Any:
+    """`sz` copies of an array along a new axis.
+
+    Args:
+      x: an array.
+      sz: the number of copies.
+      axis: the place of the new axis.
+      mesh_axis: None, as `AxisData.explicit_mesh_axis` is.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.broadcast(jnp.ones(2), 3, 0).shape
+      (3, 2)
+    """
+    shape = [*getattr(x, "shape", ())]
+    shape.insert(axis, sz)
+    return broadcast_in_dim(x, shape, [d for d in range(len(shape)) if d != axis])
+
+
+def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: None = None) -> Any:
+    """A batch with its batch axis first; repeated along it if it has none.
+
+    Args:
+      x: an array.
+      bdim: its batch axis, or None.
+      size: the size of the batch.
+      mesh_axis: None, as `AxisData.explicit_mesh_axis` is.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.bdim_at_front(jnp.ones((2, 3)), 1, 3).shape
+      (3, 2)
+      >>> batching.bdim_at_front(jnp.ones(2), None, 3).shape
+      (3, 2)
+    """
+    return batch_to_front(x, bdim, size)
+
+
+def vectorized_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: Sequence[Any],
+                       batch_dims: Sequence[int | None], **params: Any) -> Any:
+    """The batching rule that `defvectorized` gives a primitive.
+
+    Args:
+      prim: a primitive whose operands and results have one shape.
+      axis_data: the axis; not read.
+      batched_args: its operands.
+      batch_dims: their batch axes.
+      params: its params.
+
+    Returns:
+      The result for the batch, and its batch axis.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> out, dim = batching.vectorized_batcher(lax.add_p, None, [jnp.ones((2, 3))] * 2, [1, 1])
+      >>> out.shape, dim
+      ((2, 3), 1)
+    """
+    args, dim = batched_args, batch_dims[0]
+    if any(d != dim for d in batch_dims):
+        size = batch_size(args, batch_dims)
+        args = [batch_to_front(x, d, size) for x, d in zip(args, batch_dims, strict=True)]
+        dim = 0
+    return _with_dim(prim, prim.bind(*args, **params), dim)
+
+
+def broadcast_batcher(prim: Primitive, axis_data: AxisData | None, args: Sequence[Any],
+                      dims: Sequence[int | None], **params: Any) -> Any:
+    """The batching rule that `defbroadcasting` gives a primitive.
+
+    Args:
+      prim: an elementwise primitive that itself stretches scalars and axes of size 1.
+      axis_data: the axis; not read.
+      args: its operands.
+      dims: their batch axes.
+      params: its params.
+
+    Returns:
+      The result for the batch, and its batch axis.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> out, dim = batching.broadcast_batcher(lax.add_p, None, [jnp.ones((3, 2))] * 2, [0, 0])
+      >>> out.shape, dim
+      ((3, 2), 0)
+    """
+    args, dim = align_batches(args, dims)
+    return _with_dim(prim, prim.bind(*args, **params), dim)
+
+
+def _with_dim(prim: Primitive, out: Any, dim: int | None) -> tuple[Any, Any]:
+    return out, [dim] * len(out) if prim.multiple_results else dim
+
+
+def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: Sequence[Any],
+                    batch_dims: Sequence[int], axes: Sequence[int], **params: Any) -> Any:
+    """The batching rule that `defreducer` gives a primitive.
+
+    Args:
+      prim: a primitive of one operand that removes the axes in its parameter `axes`.
+      axis_data: the axis; not read.
+      batched_args: its operand, in a list.
+      batch_dims: the operand's batch axis, in a list.
+      axes: the axes of one element to remove.
+      params: its other params.
+
+    Returns:
+      The result for the batch, and its batch axis.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> out, dim = batching.reducer_batcher(
+      ...     lax.reduce_max_p, None, [jnp.ones((2, 3, 4))], [1], axes=(0,))
+      >>> out.shape, dim
+      ((3, 4), 0)
+    """
+    (dim,) = batch_dims
+    out_dim = dim - sum(a < dim for a in axes)
+    return prim.bind(*batched_args, axes=tuple(a + (a >= dim) for a in axes), **params), out_dim
+
+
+def _define(primitive: Primitive, batcher: Rule) -> None:
+    def batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        return batcher(primitive, None, args, dims, **params)
+
+    primitive.define("batch", batch, derived=True)
+
+
+def defvectorized(primitive: Primitive) -> None:
+    """Batches a primitive whose operands and results have one shape, element by element.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import batching
+      >>> p = core.Primitive("double")
+      >>> _ = p.def_impl(lambda x: x + x)
+      >>> batching.defvectorized(p)
+      >>> mjax.vmap(p.bind)(jnp.arange(3))
+      Array([0, 2, 4], dtype=int32)
+    """
+    _define(primitive, vectorized_batcher)
+
+
+def defbroadcasting(primitive: Primitive) -> None:
+    """Batches an elementwise primitive that itself stretches scalars and axes of size 1.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import batching
+      >>> p = core.Primitive("plus")
+      >>> _ = p.def_impl(lambda x, y: x + y)
+      >>> batching.defbroadcasting(p)
+      >>> mjax.vmap(p.bind, (0, None))(jnp.arange(3), 10)
+      Array([10, 11, 12], dtype=int32)
+    """
+    _define(primitive, broadcast_batcher)
+
+
+def defreducer(primitive: Primitive) -> None:
+    """Batches a primitive of one operand that removes the axes in its parameter `axes`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import batching
+      >>> p = core.Primitive("total")
+      >>> _ = p.def_impl(lambda x, axes: x.sum(axes))
+      >>> batching.defreducer(p)
+      >>> mjax.vmap(lambda x: p.bind(x, axes=(0,)), 1)(jnp.ones((2, 3)))
+      Array([2., 2., 2.], dtype=float32)
+    """
+    _define(primitive, reducer_batcher)
