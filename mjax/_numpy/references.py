@@ -17,6 +17,7 @@ from mjax._engine.control.references.primitives import (
     new_ref_p,
     swap_p,
 )
+from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert
@@ -62,8 +63,8 @@ class _Places(Record):
         return self._written("set", x, value, operands)
 
     def add(self, x: Any, value: Any, *operands: Any) -> Any:
-        """The array with a value added there."""
-        return self._written("add", x, value, operands)
+        """The array with a value added there; the sum of booleans is their disjunction."""
+        return self._written("max" if typeof(x).dtype.kind == "b" else "add", x, value, operands)
 
     def _written(self, operation: str, x: Any, value: Any, operands: Sequence[Any]) -> Any:
         # Places outside are dropped if they come from arrays; integers are clamped.
@@ -174,13 +175,21 @@ class _RefView:
       Array([0., 5., 0., 0.], dtype=float32)
     """
 
-    __slots__ = ("indexer", "operands", "ref", "shape")
+    __slots__ = ("indexer", "inner_aval", "operands", "ref")
 
     def __init__(self, ref: Any, indexer: Any, operands: list[Any]):
         self.ref, self.indexer, self.operands = ref, indexer, operands
-        # The shape of its selection is that of the type of a read.
-        self.shape = get_p.type_of((typeof(ref), *map(typeof, operands)),
-                                   {"indexer": indexer})[0].shape
+        # The type of its selection is that of a read.
+        self.inner_aval = get_p.type_of((typeof(ref), *map(typeof, operands)),
+                                        {"indexer": indexer})[0]
+
+    shape = property(lambda self: self.inner_aval.shape, doc="Sizes of the axes.")
+    dtype = property(lambda self: self.inner_aval.dtype, doc="The dtype of the elements.")
+    ndim = property(lambda self: self.inner_aval.ndim, doc="The number of axes.")
+    size = property(lambda self: self.inner_aval.size, doc="The number of elements.")
+
+    def __len__(self) -> int:
+        return self.inner_aval.length()
 
     def __getitem__(self, idx: Any) -> Any:
         return get(self, idx)
@@ -227,8 +236,14 @@ def _check_reference(who: str, ref: Any) -> None:
             ": make one with mjax.new_ref, or index arrays with x[i] and x.at[i]."))
 
 
-def _value(who: str, ref: Any, value: Any) -> Any:
-    """The value to write, as an array.
+def _value(who: str, value: Any, own: Any = None, written: bool = False) -> Any:
+    """The value for a reference, as an array.
+
+    Args:
+      who: names the function in messages.
+      value: from the user.
+      own: the dtype of the reference; None: that of the value.
+      written: whether it replaces elements. Then integers are cast to those of the reference.
 
     Raises:
       TypeError: it is not one.
@@ -240,11 +255,11 @@ def _value(who: str, ref: Any, value: Any) -> Any:
             "ref[...]."))
     value = check_array(who, value, "value")
     aval = typeof(value)
-    if not aval.weak_type:
+    own, ints = own or aval.dtype, {own and own.kind, aval.dtype.kind} <= _INTS
+    if not aval.weak_type and not (written and ints):
         return value
     # A Python number takes the dtype of its kind.
-    own = aval.dtype if ref is None else typeof(ref).dtype
-    return convert(value, own if own.kind == aval.dtype.kind or {own.kind, aval.dtype.kind} <= _INTS
+    return convert(value, own if ints or own.kind == aval.dtype.kind
                    or {own.kind, aval.dtype.kind} <= _FLOATS else aval.dtype, False)
 
 
@@ -268,7 +283,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Any
       may take and use references, but must not return them.
 
     Raises:
-      TypeError: the value is not an array.
+      TypeError: the value is not an array, or does not have elements (float0).
       ValueError: it is a reference.
       NotImplementedError: `memory_space` or `kind` is given.
 
@@ -288,7 +303,11 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Any
     if memory_space is not None or kind is not None:
         msg = "new_ref: memory_space and kind must be None: mjax does not place references."
         raise NotImplementedError(msg)
-    return new_ref_p.bind(_value("new_ref", None, init_val))
+    value = _value("new_ref", init_val)
+    if typeof(value).dtype == float0:
+        msg = "new_ref: an array of float0 holds nothing that could change."
+        raise TypeError(msg)
+    return new_ref_p.bind(value)
 
 
 @boundary
@@ -401,7 +420,8 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
     Args:
       ref: a reference, or a part of one (`ref.at[...]`).
       idx: a NumPy-style index; None: all.
-      value: the new contents, of the dtype of the reference and the shape of `ref[idx]`.
+      value: the new contents, of the dtype of the reference and the shape of `ref[idx]`. Integers
+        are cast to those of the reference.
 
     Returns:
       `ref[idx]` before.
@@ -418,7 +438,8 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
     Source: the public interface of `jax.ref.swap`.
     """
     ref, indexer, operands = _place("ref[...] = x", ref, idx)
-    return swap_p.bind(ref, _value("ref[...] = x", ref, value), *operands, indexer=indexer)
+    value = _value("ref[...] = x", value, typeof(ref).dtype, True)
+    return swap_p.bind(ref, value, *operands, indexer=indexer)
 
 
 @boundary
@@ -428,7 +449,8 @@ def set(ref: Any, idx: Any, value: Any) -> None:
     Args:
       ref: a reference, or a part of one (`ref.at[...]`).
       idx: a NumPy-style index; None: all.
-      value: the new contents, of the dtype of the reference and the shape of `ref[idx]`.
+      value: the new contents, of the dtype of the reference and the shape of `ref[idx]`. Integers
+        are cast to those of the reference.
 
     Raises:
       ValueError: as `swap`.
@@ -467,7 +489,8 @@ def addupdate(ref: Any, idx: Any, x: Any) -> None:
     Source: the public interface of `jax.ref.addupdate`.
     """
     ref, indexer, operands = _place("ref[...] += x", ref, idx)
-    addupdate_p.bind(ref, _value("ref[...] += x", ref, x), *operands, indexer=indexer)
+    x = _value("ref[...] += x", x, typeof(ref).dtype)
+    addupdate_p.bind(ref, x, *operands, indexer=indexer)
 
 
 #: Methods of references; the index comes last.

@@ -81,8 +81,10 @@ class AbstractRef(AbstractValue):
     ndim = property(lambda self: self.inner_aval.ndim, doc="The number of axes.")
     size = property(lambda self: self.inner_aval.size, doc="The number of elements.")
 
-    def to_tangent(self) -> AbstractRef:
-        return AbstractRef(self.inner_aval.to_tangent())
+    def to_tangent(self) -> AbstractRef | ShapedArray:
+        """The type of a reference of tangents; where elements have none, that of their zeros."""
+        inner = self.inner_aval.to_tangent()
+        return AbstractRef(inner) if self.inexact else inner
 
     def update(self, inner_aval: Any = None, memory_space: Any = None, kind: Any = None,
                **fields: Any) -> AbstractRef:

@@ -18,8 +18,8 @@ import numpy as np
 
 from mjax._engine.base.errors import (
     ConcretizationTypeError,
-    LazyArgumentError,
     LazyAttributeError,
+    LazyNoArrayError,
     LazyText,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -219,12 +219,16 @@ class Tracer:
         return ""
 
     def origin(self) -> str:
-        """The origin of the value, as part of messages."""
-        return self.interp.describe_origin(self)
+        """The origin of the value, as part of messages; that of a reference names its line."""
+        below = self.below() if is_reference(self.aval) else None
+        return self.interp.describe_origin(self) + (
+            below.origin() if isinstance(below, Tracer) else "")
 
     def _concretize(self, error: type[ConcretizationTypeError], what: str, remedy: str) -> Any:
         if not self.interp.alive:
             refuse_dead(self)
+        if is_reference(self.aval):
+            refuse_reference(self)
         value = self.concrete()
         if value is None:
             raise error(lambda: (
@@ -404,18 +408,18 @@ class Tracer:
 
 
 def refuse_dead(tracer: Tracer) -> NoReturn:
-    """Raises the error for an escaped tracer, or for a reference in place of an array.
-    """
-    if tracer.interp.alive and is_reference(tracer.aval):
+    """Raises the error for an escaped tracer, or for a reference in place of an array."""
+    if is_reference(tracer.aval) and tracer.interp in interpreters():
         refuse_reference(tracer)
-    refusal = tracer.interp.alive
+    refusal, name = tracer.interp.alive, tracer.interp.name
+    when = (f"in another thread than the {name} trace that made it" if refusal else
+            f"after the {name} trace that made it had ended")
 
     def text() -> str:
         if isinstance(refusal, Refusal):
             return refusal.text(tracer)
         return (
-            f"A value of type {tracer.aval} was used after the {tracer.interp.name} trace that "
-            f"made it had ended.{tracer.origin()}\n"
+            f"A value of type {tracer.aval} was used {when}.{tracer.origin()}\n"
             "It escaped through a side effect: a global, an attribute, a closure or a cache was "
             "set inside the transformed function. Return the value from the function instead. "
             "mjax.checking_leaks() raises where the leak happens.")
@@ -425,7 +429,7 @@ def refuse_dead(tracer: Tracer) -> NoReturn:
 
 def refuse_reference(tracer: Tracer) -> NoReturn:
     """Raises the error for a reference in place of an array."""
-    raise LazyArgumentError(lambda: (
+    raise LazyNoArrayError(lambda: (
         f"a reference of type {tracer.aval} was given where an array is needed: read it with "
         f"ref[...].{tracer.origin()}"))
 

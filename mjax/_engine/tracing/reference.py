@@ -6,13 +6,14 @@ It is a tracer of evaluation: a staged program takes it as an operand and never 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, NoReturn
 
-from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyNoArrayError, LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.references import AbstractRef, is_reference
-from mjax._engine.ir.source import summarize
+from mjax._engine.ir.source import here, summarize
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer, register_tracer
 
@@ -115,6 +116,11 @@ class Ref(Tracer, metaclass=_RefMeta):
         return self.content().sharding
 
     @property
+    def format(self) -> Any:
+        """The sharding and the layout of the elements."""
+        return self.content().format
+
+    @property
     def committed(self) -> bool:
         """Whether the array stays on its devices."""
         return bool(self.content().committed)
@@ -126,10 +132,13 @@ class Ref(Tracer, metaclass=_RefMeta):
     def origin(self) -> str:
         return f" It was made at {summarize(self._source)}."
 
-    def _concretize(self, error: Any, what: str, remedy: str) -> NoReturn:
-        raise LazyTypeError(lambda: (
-            f"{what} needs an array, but this is a reference of type {self.aval}: read it with "
+    def _refuse(self, what: str, error: Any = None) -> NoReturn:
+        raise LazyNoArrayError(lambda: (
+            f"one cannot {what} of a reference of type {self.aval}: read its array, "
             f"ref[...].{self.origin()}"))
+
+    def __deepcopy__(self, memo: Any) -> Ref:
+        return Ref(deepcopy(self.content(), memo), here())
 
     def __reduce__(self) -> NoReturn:
         raise LazyTypeError(lambda: (
@@ -139,7 +148,6 @@ class Ref(Tracer, metaclass=_RefMeta):
     def __repr__(self) -> str:
         return f"Ref({self.aval}, ended)" if self._ended else (
             f"Ref{repr(self._content).removeprefix('Array')}")
-
 
 
 def check_aliases(info: Callable[[], DebugInfo], operands: Sequence[Any]) -> None:
@@ -190,8 +198,13 @@ def refuse_differentiated(who: str, where: str, value: Any) -> None:
             f"function, mjax.new_ref(x); hold others constant (argnums).{value.origin()}"))
 
 
-def refuse_returned(who: str, jaxpr: Jaxpr) -> None:
+def refuse_returned(who: str, jaxpr: Jaxpr, error: type[LazyText] = LazyValueError) -> None:
     """Refuses a program that gives references.
+
+    Args:
+      who: the public function, for messages.
+      jaxpr: the program.
+      error: a class of errors.
 
     Raises:
       ValueError: it does; says where the reference comes from.
@@ -204,7 +217,7 @@ def refuse_returned(who: str, jaxpr: Jaxpr) -> None:
         came = (f"made at {summarize(made[0].source)}" if made else
                 f"given as {info.arg_name(jaxpr.invars.index(var))}"
                 if var in jaxpr.invars else "closed over")
-        raise LazyValueError(lambda var=var, came=came: (  # type: ignore[misc]
+        raise error(lambda var=var, came=came: (  # type: ignore[misc]
             f"{who}: {jaxpr.debug_info.func_name} returns a reference of type {var.aval}, {came}: "
             "references cannot be returned, nor be carried by loops. Close over it, or return what "
             "it refers to, ref[...] or mjax.freeze(ref)."))

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyArgumentError, LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.references import INSIDE, is_reference, touched, written
 from mjax._engine.ir.source import Scope, replayed, summarize
+from mjax._engine.tracing.reference import refuse_returned
 from mjax._engine.tracing.stage import settled, trace_to_jaxpr
 
 
@@ -72,6 +73,7 @@ def without_references(jaxpr: Jaxpr) -> Jaxpr:
 def _discharge(jaxpr: Jaxpr, places: Sequence[int], finals: Sequence[int], last: bool,
                same: Sequence[tuple[int, int]], kept: Sequence[int]) -> Jaxpr:
     n = len(jaxpr.constvars)
+    refuse_returned(jaxpr.debug_info.traced_for or "a transformation", jaxpr, LazyArgumentError)
     if same:
         names: dict[Any, Any] = {jaxpr.invars[i]: jaxpr.invars[j] for i, j in same}
         jaxpr = jaxpr.replace(
@@ -135,8 +137,6 @@ class _State:
     def result(self, atom: Any) -> Any:
         if type(atom) is Literal:
             return atom.val
-        if is_reference(atom.aval) and atom in self.boxes:
-            raise LazyValueError(lambda: f"a program returns a reference of type {atom.aval}.")
         return self.env[atom]
 
     def contents(self, var: Any, eqn: JaxprEqn | None) -> Any:

@@ -9,6 +9,7 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_flatten, tree_structure, treedef_tuple
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -82,7 +83,8 @@ def _may_be_differentiated(value: Any) -> bool:
     """A value that an interpreter in force may carry a tangent of."""
     while isinstance(value, BatchTracer):
         value = value.value
-    return isinstance(value, Tracer) and bool(value.aval.inexact)
+    return (isinstance(value, Tracer) and value.interp is not evaluation
+            and bool(value.aval.inexact))
 
 
 __all__ = ["closure_convert"]

@@ -18,9 +18,8 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, selected
 from mjax._engine.control.held import Held, Params, Runner
-from mjax._engine.control.references.primitives import new_ref_p, read_all
+from mjax._engine.control.references.primitives import cotangent_type, new_ref_p, read_all
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front, reduce_sum
@@ -259,7 +258,7 @@ class BatchedRule(DerivedRule):
         outs = [to_dim(o, d, wanted, self.axis.size)
                 for o, d, wanted in zip(values, dims, out_dims, strict=False)]
         return outs, values[n:], batched_pullback(
-            pull, self.axis, dims[n:], [typeof(p).to_tangent() for p in primals], self.dims,
+            pull, self.axis, dims[n:], [cotangent_type(typeof(p)) for p in primals], self.dims,
             self.is_batch)
 
     def _settled(self, dims: Dims, alike: bool = False) -> Dims:
@@ -356,7 +355,7 @@ class DischargedRule(DerivedRule):
     def _boxed(self, contents: Sequence[Any]) -> list[Any]:
         """The function's own operands. A reference has a tangent if its dtype has some."""
         return [x if i not in self.refs else new_ref_p.bind(instantiate(x))
-                if type(x) is not Zero or x.aval.inexact else Zero(AbstractRef(x.aval))
+                if type(x) is not Zero or x.aval.inexact else x
                 for i, x in enumerate(self._sorted(contents))]
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -371,16 +370,13 @@ class DischargedRule(DerivedRule):
     def forward(self, nonzeros: Sequence[bool], primals: Sequence[Any]) -> Any:
         """Results and final contents, residuals, and the backward pass."""
         given, nonzeros = self._boxed(primals), self._sorted(nonzeros)
-        outs, residuals, pull = self.rule.forward(
-            [nz and i not in self.refs for i, nz in enumerate(nonzeros)], given)
+        outs, residuals, pull = self.rule.forward(nonzeros, given)
         residuals = [self._kept(r, given, primals) for r in residuals]
+        zeros = [Zero(cotangent_type(typeof(given[i]))) for i in self.kept]
 
         def pullback(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
             found = pull(residuals, cts[:len(cts) - len(self.ends)])
-            of_refs = {i: found[i] for i in self.refs}
-            for i, zero in of_refs.items():
-                found[i] = Zero(zero.aval.inner_aval)
-            return [*(found[i] for i in self.order), *(of_refs[i] for i in self.kept)]
+            return [*(found[i] for i in self.order), *zeros]
 
         return [*outs, *(read_all(given[i]) for i in self.ends)], residuals, pullback
 

@@ -19,6 +19,7 @@ from mjax._engine.control.calls.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom.custom_arguments import Arguments
 from mjax._engine.control.custom.custom_calls import Call
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
+from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import is_array_value
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.flat import (
@@ -128,7 +129,8 @@ class Custom(MadeOfFunctions):
 
 def _constant(value: Any) -> Any:
     """A static argument, held constant if it is traced."""
-    return stop_gradient_p.bind(value) if isinstance(value, Tracer) else value
+    return (stop_gradient_p.bind(value)
+            if isinstance(value, Tracer) and not is_reference(value.aval) else value)
 
 
 __all__ = ["Custom"]

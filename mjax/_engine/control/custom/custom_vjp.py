@@ -36,6 +36,7 @@ from mjax._engine.control.custom.symbolic_zeros import (
     from_rule,
 )
 from mjax._engine.control.held import Held, Params
+from mjax._engine.control.references.primitives import cotangent_type, tangent_of
 from mjax._engine.control.remat import remat_opt
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes
@@ -52,6 +53,7 @@ from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, is_array_value, same_array_type, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import Primitive
@@ -75,9 +77,6 @@ class _VJPFrame(CustomFrame):
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         rule = params[self.rule]
         refuse_differentiated(rule.custom.describe(), primals, nonzeros[:params["num_consts"]])
-        # The rules do not differentiate in references.
-        nonzeros = [nz and not is_reference(typeof(p))
-                    for nz, p in zip(nonzeros, primals, strict=True)]
         outs, residuals, pull = rule.forward(nonzeros, primals)
         avals = [typeof(o).to_tangent() for o in outs]
         nonzero_outs = [a.inexact for a in avals]
@@ -87,9 +86,9 @@ class _VJPFrame(CustomFrame):
 
         def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
             return with_zeros(nonzero_outs, custom_lin_p.bind(
-                *residuals, *selected(nonzeros, tangents), num_res=len(residuals), bwd=backward,
-                in_zeros=in_zeros, out_avals=tuple(selected(nonzero_outs, avals)),
-                symbolic_zeros=params["symbolic_zeros"]), avals)
+                *residuals, *map(tangent_of, selected(nonzeros, tangents)),
+                num_res=len(residuals), bwd=backward, in_zeros=in_zeros,
+                out_avals=tuple(selected(nonzero_outs, avals)), symbolic_zeros=params["symbolic_zeros"]), avals)
 
         return outs, nonzero_outs, residuals, linear
 
@@ -241,7 +240,7 @@ class VJPCall(Call):
 
     def _cotangent(self, aval: Any, index: int, ct: Any) -> Any:
         """A checked cotangent; `Zero` for None and for arguments without one."""
-        zero, ct = Zero(aval.to_tangent()), from_rule(ct)
+        zero, ct = Zero(cotangent_type(aval)), from_rule(ct)
         if ct is None or not zero.aval.inexact:
             return zero
         actual: Any = (ct.aval if type(ct) is Zero else
@@ -363,7 +362,7 @@ class custom_vjp(Custom):
         """Refuses tracers among the arguments that are not differentiated."""
         for place, value in zip(self.arguments.nondiff, static, strict=False):
             for leaf in tree_leaves(value):
-                if isinstance(leaf, Tracer):
+                if isinstance(leaf, Tracer) and leaf.interp is not evaluation:
                     raise UnexpectedTracerError(lambda place=place, leaf=leaf: (  # type: ignore[misc]
                         f"argument {place} of the {self.describe()} is one of its nondiff "
                         f"arguments, but is or holds a traced value of type {leaf.aval}. They are "

@@ -51,6 +51,7 @@ from mjax._engine.primitives.shapes import expand_dims, reshape_p
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.reference import check_aliases
 from mjax._engine.transforms.vmap import vmap
 
 # ---- scan ------------------------------------------------------------------------------
@@ -114,14 +115,11 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
     """
     carry, carry_tree = tree_flatten(init)
     leaves, xs_tree = tree_flatten(xs)
-    if thread.settings.disable_jit and loop.length:
+    if thread.settings.disable_jit and loop.length and not any(
+            is_reference(typeof(leaf)) for leaf in leaves):
         return _python_scan(f, init, leaves, xs_tree, loop)
     in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
     rows = [typeof(leaf).element(0) for leaf in leaves]
-    if any(is_reference(row) for row in rows):
-        raise LazyValueError(lambda: (
-            f"{who}: references cannot be scanned over: close over them, and index them with a "
-            "counter among the xs."))
 
     def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
         body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
@@ -237,6 +235,7 @@ def _bind_forwarding(body: Body, carry: Sequence[Any], xs: Sequence[Any], loop: 
     place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     forwarded: dict[int, Any] = {}
     operands = [*body.consts, *carry, *xs]
+    check_aliases(lambda: jaxpr.debug_info, operands)
     for i, out in enumerate(jaxpr.outvars):
         source = place.get(out, -1)
         if source == nc + i if i < nk else source >= nc + nk:

@@ -53,6 +53,9 @@ class _ScanFrame(Frame):
         times: int = held.rest["length"]
         return times
 
+    def mutable(self, how: How) -> tuple[How, How]:
+        return (how, how) if how == EACH else (CARRY, CARRY)
+
     def carries(self, held: Held) -> list[tuple[int, int]]:
         return list(zip(_places(held.ins, CARRY), _places(held.outs, CARRY), strict=True))
 

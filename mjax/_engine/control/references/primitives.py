@@ -139,8 +139,9 @@ def _check_written(who: str, ref: Any, selected: Any, value: Any) -> None:
         raise ValueError(msg)
     if not same_array_type(value, selected):
         what = "dtype" if value.shape == selected.shape else "shape"
-        remedy = (f"cast it with .astype({str(selected.dtype)!r})" if what == "dtype" else
-                  f"broadcast or reshape it to {selected.shape}")
+        remedy = (f"broadcast or reshape it to {selected.shape}" if what == "shape" else
+                  f"write a value of dtype {selected.dtype}" if selected.extended or value.extended
+                  else f"cast it with .astype({str(selected.dtype)!r})")
         msg = (f"{who}: invalid {what} for a reference of type {ref}: the value has type "
                f"{value}, but its place has type {selected}; {remedy}.")
         raise ValueError(msg)
@@ -276,6 +277,16 @@ addupdate_p.spelled = lambda outs, args, params: (
 def read_all(ref: Any) -> Any:
     """The contents of a reference."""
     return get_p.bind(ref, indexer=WHOLE)
+
+
+def cotangent_type(aval: Any) -> Any:
+    """The type of an operand's cotangent; that of a reference is of its contents before."""
+    return (aval.inner_aval if is_reference(aval) else aval).to_tangent()
+
+
+def tangent_of(tangent: Any) -> Any:
+    """A tangent, or the contents of a reference of tangents."""
+    return read_all(tangent) if is_reference(typeof(tangent)) else tangent
 
 
 def write_all(ref: Any, value: Any) -> None:

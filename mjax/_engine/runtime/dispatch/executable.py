@@ -157,8 +157,8 @@ def place(asked: Asked) -> Placed:
         *map(sharding_behind, asked.out_shardings or [None] * len(jaxpr.outvars))])
     live, used = dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars), asked.keep_unused)
     kept = [i for i, u in enumerate(used) if u]
-    where = execution_place(asked.placements, set(kept), names, live, asked.device, in_shardings,
-                            out_shardings)
+    where = execution_place(asked.placements, {*kept, *asked.stored}, names, live, asked.device,
+                            in_shardings, out_shardings)
     check_demands(asked.name, demands_of(live), where.sharding)
     input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     copied = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]

@@ -22,7 +22,6 @@ from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.control.calls.static_arguments import Parameters
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
-from mjax._engine.ir.references import touched
 from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.devices import devices
@@ -65,7 +64,7 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.interpreter import refuse_dead
 from mjax._engine.tracing.packed import Packed
-from mjax._engine.tracing.reference import Ref, refuse_aliases
+from mjax._engine.tracing.reference import Ref, check_aliases
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
@@ -312,9 +311,7 @@ class Jitted:
         """The primitive `jit`, applied to the leaves of a call."""
         options, operands = self.options, [*trace.closed_over, *leaves]
         if trace.jaxpr.effects:
-            refs = sorted(touched(trace.jaxpr.effects))
-            if len({id(operands[i]) for i in refs}) < len(refs):
-                refuse_aliases(trace.jaxpr.debug_info, refs, [operands[i] for i in refs])
+            check_aliases(lambda: trace.jaxpr.debug_info, operands)
         if self.shardings:
             trace = trace._replace(jaxpr=constrained(trace.jaxpr, *self.asked(
                 call, trace.out_tree)))

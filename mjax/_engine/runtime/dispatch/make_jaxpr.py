@@ -19,6 +19,7 @@ from mjax._engine.tracing.flat import (
     wraps,
 )
 from mjax._engine.tracing.interpreter import axes_in_scope
+from mjax._engine.tracing.reference import refuse_returned
 from mjax._engine.tracing.stage import stage
 
 
@@ -63,6 +64,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
         with axes_in_scope(axis_env or ()):
             jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
+        refuse_returned("make_jaxpr", jaxpr)
         if return_shape:
             return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))
         return jaxpr

@@ -40,10 +40,10 @@ from mjax._engine.runtime.dispatch.executable import (
 from mjax._engine.runtime.dispatch.forms import runner_of
 from mjax._engine.runtime.dispatch.nan_checks import checked, nan_checks_enabled
 from mjax._engine.runtime.dispatch.packed import has_packed, of_arrays, with_packed
-from mjax._engine.runtime.dispatch.references import discharged
+from mjax._engine.runtime.dispatch.references import with_references
 from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
 from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
-from mjax._engine.tracing.reference import RefPlacement, refuse_aliases
+from mjax._engine.tracing.reference import RefPlacement
 from mjaxlib_shim import guards
 
 buffer_of = operator.attrgetter("_buffer")
@@ -76,7 +76,8 @@ def runners_of(asked: Asked, out_tree: Any, options: dict[str, Any] | None = Non
       options: of XLA, by name.
     """
     if any(type(p) is RefPlacement for p in asked.placements):
-        return _with_references(asked, out_tree, options)
+        return Runners(with_references(
+            asked, out_tree, lambda pure, tree: runners_of(pure, tree, options).arrays), None)
     if has_packed(asked):
         inner = of_arrays(asked)
         made = runners_of(inner, tree_structure([0] * len(inner.jaxpr.outvars)), options)
@@ -85,33 +86,6 @@ def runners_of(asked: Asked, out_tree: Any, options: dict[str, Any] | None = Non
     if not program.jaxpr.outvars and not program.jaxpr.effects and not options:
         return Runners(lambda *args: out_tree.unflatten(()), None)
     return run(compile_module(program, lower(program), options or {}), out_tree)
-
-
-def _with_references(asked: Asked, out_tree: Any, options: dict[str, Any] | None) -> Runners:
-    """The functions that run a program with references among its arguments."""
-    info, n = asked.jaxpr.debug_info, len(asked.jaxpr.outvars)
-    refs = [i for i, p in enumerate(asked.placements) if type(p) is RefPlacement]
-    asked = asked._replace(placements=[
-        p.placement if type(p) is RefPlacement else p for p in asked.placements])
-    known: dict[Any, Any] = {}
-
-    def compute(*args: Any) -> Any:
-        first: dict[int, int] = {}
-        same = tuple((i, j) for i in refs if (j := first.setdefault(id(args[i]), i)) != i)
-        if same and info.traced_for:
-            refuse_aliases(info, refs, [args[i] for i in refs])
-        contents = [args[i].content() if i in refs else a for i, a in enumerate(args)]
-        if same not in known:
-            pure, finals = discharged(asked, list(first.values()), same)
-            known[same] = runners_of(
-                pure, tree_structure([0] * len(pure.jaxpr.outvars)), options), finals
-        runners, finals = known[same]
-        found = runners.arrays(*contents)
-        for i, array in zip(finals, found[n:], strict=True):
-            args[i].store(array)
-        return out_tree.unflatten(found[:n])
-
-    return Runners(compute, None)
 
 
 def run(loaded: Loaded, out_tree: Any) -> Runners:

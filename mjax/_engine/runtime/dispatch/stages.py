@@ -43,7 +43,7 @@ from mjax._engine.runtime.dispatch.executable import (
     shard,
 )
 from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled, refuse_invalid
-from mjax._engine.runtime.dispatch.references import discharged
+from mjax._engine.runtime.dispatch.references import discharged, run_on_contents
 from mjax._engine.runtime.dispatch.runners import refuse_execution, run
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer
@@ -421,8 +421,7 @@ class Compiled(_Bound):
 
     def _with_references(self, leaves: Sequence[Any]) -> Any:
         """The results, after the final contents of references are stored."""
-        operands, info, n = [*self._closed_over, *leaves], self._jaxpr.debug_info, len(
-            self._jaxpr.outvars)
+        operands, info = [*self._closed_over, *leaves], self._jaxpr.debug_info
         for i in self._refs:
             if type(operands[i]) is not Ref:
                 msg = (f"{self._program.name}: {info.arg_name(i)} was compiled for a reference of "
@@ -430,11 +429,8 @@ class Compiled(_Bound):
                        "reference with mjax.new_ref.")
                 raise TypeError(msg)
         check_aliases(lambda: info, operands)
-        found = self._applied([
-            x.content() if i in self._refs else x for i, x in enumerate(operands)])
-        for i, content in zip(sorted(written(self._jaxpr.effects)), found[n:], strict=True):
-            operands[i].store(content)
-        return self.out_tree.unflatten(found[:n])
+        return self.out_tree.unflatten(run_on_contents(
+            self._applied, operands, self._refs, sorted(written(self._jaxpr.effects))))
 
     def _applied(self, leaves: Sequence[Any]) -> Any:
         """The results for arguments of the right structure."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import mjax
@@ -61,7 +63,21 @@ CASES = {
                    "scan.*nor be carried by loops"),
     "while carry": (lambda r: lax.while_loop(lambda c: c[0] < 2, lambda c: c, r), ValueError,
                     "while_loop.*nor be carried"),
-    "xs": (lambda r: lax.scan(lambda c, x: (c, None), 0.0, r), ValueError, "cannot be scanned"),
+    "xs twice": (lambda r: lax.scan(lambda c, x: (c, x[0][...]), 0.0, (r, r)), ValueError,
+                 r"same reference.*as x\[0\] and as x\[1\].*made at"),
+    "xs closed over": (lambda r: lax.scan(lambda c, x: (c + r[0], x[...]), 0.0, r), ValueError,
+                       "same reference.*as a closed-over value and as x"),
+    "element returned": (lambda r: lax.scan(lambda c, x: (c, x), 0.0, r), ValueError,
+                         "scan.*returns a reference.*given as x"),
+    "element ended": (lambda r: lax.scan(lambda c, x: (c, mjax.freeze(x)), 0.0, r), ValueError,
+                      "ended by freeze"),
+    "jaxpr that returns": (mjax.make_jaxpr(lambda a: a), ValueError,
+                           "make_jaxpr.*returns a reference.*given as a"),
+    **{f"returned from {name}": (lambda r, f=f: f(mjax.new_ref)(1.0), error,
+                                 rf"returns a reference of type Ref.*, made at .*{HERE}")
+       for name, f, error in (
+           ("grad", lambda f: mjax.grad(lambda x: f(x)), TypeError),
+           ("vjp", lambda f: lambda x: mjax.vjp(lambda x: f(x), x)[1](f(x)), TypeError))},
     "branch": (lambda r: lax.cond(True, lambda: r, lambda: r), ValueError, "cond.*returns a ref"),
     "after freeze": (lambda r: frozen()[...], ValueError, rf"made at .*{HERE}.*after freeze at .*"),
     "frozen twice": (lambda r: mjax.freeze(frozen()), ValueError, "after freeze"),
@@ -130,7 +146,15 @@ CASES = {
                         "same reference.*as a and as b"),
     "memory space": (lambda r: mjax.new_ref(1.0, memory_space="hbm"), NotImplementedError,
                      "memory_space"),
+    "float0": (lambda r: mjax.new_ref(np.zeros(3, mjax.dtypes.float0)), TypeError, "float0"),
+    "key written": (lambda r: write(r, mjax.random.split(mjax.random.key(0), 3)), ValueError,
+                    r"key<fry>\[3\].*write a value of dtype float32"),
+    "tangent of integers": (lambda r: mjax.jvp(lambda n: n[...], (mjax.new_ref(1),),
+                                               (mjax.new_ref(1),)), TypeError, "float0"),
+    "shards": (lambda r: r.addressable_shards, TypeError,
+               rf"cannot ask for addressable_shards of a reference.*made at .*{HERE}"),
     "bool": (bool, TypeError, "read it with ref"),
+    "bool in programs": (mjax.jit(lambda r: 1 if r else 2), TypeError, "read it with ref.*as r"),
 }
 
 
@@ -152,6 +176,59 @@ def test_a_leak_names_the_line():
     leak(1.0)
     with pytest.raises(mjax.errors.UnexpectedTracerError, match=rf"by new_ref at .*{HERE}"):
         kept[0][...]
+
+
+@pytest.mark.parametrize("wrap", [
+    mjax.grad, lambda f: lambda x: mjax.vmap(f)(jnp.ones(2) * x),
+    lambda f: lambda x: mjax.jvp(f, (x,), (x,)), lambda f: mjax.jit(mjax.grad(f))])
+def test_a_leak_out_of_transformations_names_the_line(wrap):
+    kept = []
+
+    def leak(x):
+        kept.append(mjax.new_ref(x))
+        return x
+
+    wrap(leak)(1.0)
+    with pytest.raises(mjax.errors.UnexpectedTracerError, match=rf"(made|new_ref) at .*{HERE}"):
+        kept[0][...]
+
+
+def in_thread(f):
+    """The exception that a function raises in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(f).exception()
+
+
+def test_references_of_traces_in_another_thread():
+    found = []
+
+    @mjax.jit
+    def f(x):
+        ref = mjax.new_ref(x)
+        found.extend(map(in_thread, (lambda: ref[...], lambda: write(ref, 1.0), lambda: x + 1)))
+        return x
+
+    f(1.0)
+    for error in found:
+        assert type(error) is mjax.errors.UnexpectedTracerError
+        assert "in another thread than the jit trace that made it" in str(error)
+    assert "test_errors.py" in str(found[0]).partition("by new_ref at")[2]
+
+
+def test_two_threads_that_write_one_reference():
+    """One has donated its memory when the other asks for it."""
+    ref = mjax.new_ref(jnp.zeros(2))
+    ref._content.delete()
+    for use in (lambda: write(ref, jnp.ones(2)), lambda: mjax.jit(lambda r: r.swap(1.0, 0))(ref),
+                lambda: mjax.jit(lambda r: r[0]).lower(ref).compile()(ref)):
+        with pytest.raises(RuntimeError, match=rf"(?s)made at .*{HERE}.*two threads at once"):
+            use()
+
+
+def test_attributes_that_references_lack():
+    lacks = lambda r: not any(hasattr(r, name) for name in ("T", "real", "mT"))
+    assert lacks(ref())
+    mjax.jit(lambda r: [None for ok in [lacks(r)] if not ok or None])(ref())
 
 
 @pytest.mark.parametrize("use", [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -111,6 +112,7 @@ def test_parts():
     part[0] = 5.0
     part.at[1:][0] += 5.0
     assert part.shape == (3,) and float(part[0]) == 5
+    assert (part.dtype, part.ndim, part.size, len(part)) == (np.float32, 1, 3, 3)
     same(ref, 0, 5, 7, 3)
 
     def f(ref, i):
@@ -140,6 +142,41 @@ def test_python_numbers_take_the_dtype_of_their_kind(dtype, value):
     ref = mjax.new_ref(jnp.zeros(2, dtype))
     ref[0] = value
     np.testing.assert_array_equal(ref[...], jnp.array([value, 0], dtype))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, mjax.jit])
+def test_integers_are_cast_to_those_of_the_reference(wrap):
+    """As by JAX; `addupdate` takes the dtype of the reference alone, there, too."""
+    ref = mjax.new_ref(jnp.zeros(3, "int8"))
+
+    def f(ref, x):
+        ref[0] = x[0]
+        ref[1:] = np.array([7, 8], "uint8")
+        ref[1] += x[1]
+        return mjax.ref.swap(ref, 2, x[1])
+
+    assert int(wrap(f)(ref, jnp.array([300, 2]))) == 8
+    np.testing.assert_array_equal(ref[...], np.array([44, 9, 2], "int8"))
+    with pytest.raises(ValueError, match=r"dtype.*astype\('int8'\)"):
+        mjax.ref.addupdate(ref, 0, jnp.int32(1))
+
+
+def test_booleans_are_added_by_or():
+    ref = mjax.new_ref(jnp.zeros(4, bool))
+    ref.addupdate(True, 0)
+    ref.addupdate(np.array([True, True, False]), np.array([1, 1, 2]))
+    ref.addupdate(np.array([False, False, False, True]))
+    assert ref[...].tolist() == [True, True, False, True]
+
+
+def test_deep_copies_have_memory_of_their_own():
+    ref = new(1, 2)
+    model = copy.deepcopy({"a": ref, "b": [ref]})
+    assert model["a"] is model["b"][0] and copy.copy(ref) is ref
+    model["a"][0] = 5.0
+    mjax.jit(lambda r: r.set(7.0, 1))(model["a"])
+    same(ref, 1, 2)
+    same(model["a"], 5, 7)
 
 
 def test_keys():
@@ -228,6 +265,47 @@ def test_programs_mutate_as_numpy_does(holder, x):
         np.testing.assert_allclose(a, b, 1e-6)
 
 
+def rows(c, x):
+    """One step of a loop over the rows of a reference."""
+    x[0] += c
+    x[1] = x[0] * x[1]
+    return c + 1.0, x[...].sum()
+
+
+def looped(array, order):
+    """The same on an array that changes."""
+    c, sums = np.float32(0.5), np.zeros(len(array), "float32")
+    for i in order:
+        array[i, 0] += c
+        array[i, 1] *= array[i, 0]
+        c, sums[i] = c + 1, array[i].sum()
+    return array, c, sums
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("wrap", [lambda f: f, mjax.jit, mjax.checkpoint])
+def test_loops_over_the_rows_of_a_reference(wrap, reverse):
+    start = np.arange(6, dtype="float32").reshape(3, 2)
+    ref = mjax.new_ref(start)
+    c, sums = wrap(lambda ref: lax.scan(rows, 0.5, ref, reverse=reverse))(ref)
+    array, *wanted = looped(start, range(3)[::-1] if reverse else range(3))
+    for a, b in zip((ref[...], c, sums), (array, *wanted), strict=True):
+        np.testing.assert_allclose(a, b, 1e-6)
+
+
+def test_loops_over_rows_elsewhere():
+    start = np.arange(6, dtype="float32").reshape(3, 2)
+    np.testing.assert_array_equal(lax.map(lambda x: x[1], mjax.new_ref(start)), start[:, 1])
+    ref = mjax.new_ref(start)
+    with mjax.disable_jit():
+        lax.scan(rows, 0.5, ref)
+    np.testing.assert_allclose(ref[...], looped(start.copy(), range(3))[0], 1e-6)
+    both = mjax.new_ref(np.stack([start, start * 2], 1))  # batched along the second axis
+    mjax.vmap(lambda r: lax.scan(rows, 0.5, r), 1)(both)
+    for i, x in enumerate((start, start * 2)):
+        np.testing.assert_allclose(both[:, i], looped(x.copy(), range(3))[0], 1e-6)
+
+
 def test_functions_close_over_references():
     ref = new(0, 0)
 
@@ -241,6 +319,10 @@ def test_functions_close_over_references():
     assert float(count()[0]) == 11
 
 
+def test_closure_convert_leaves_references_in_the_closure():
+    ref = new(3)
+    f, values = mjax.closure_convert(lambda x: x * ref[0], 1.0)
+    assert values == [] and float(f(2.0)) == 6
 
 
 def test_untouched_references():

@@ -64,6 +64,35 @@ def test_references_of_tangents(wrap):
     np.testing.assert_array_equal(tangent[...], [6, 0])
 
 
+def test_derivatives_of_loops_over_rows():
+    def f(x):
+        ref = mjax.new_ref(x)
+        c, ys = lax.scan(lambda c, row: (c * row[0], (row.set(c * 2, 0), row[1])[1]), 1.5, ref)
+        return c + (ys * mjax.freeze(ref)[:, 0]).sum()
+
+    def pure(x):
+        before = jnp.concatenate([jnp.array([1.5]), 1.5 * jnp.cumprod(x[:, 0])])
+        return before[-1] + (x[:, 1] * before[:-1] * 2).sum()
+
+    x = jnp.array([[2.0, 1.0], [0.5, 3.0], [1.5, -2.0]])
+    for g in (mjax.grad, lambda f: lambda x: mjax.jvp(mjax.jit(f), (x,), (x,))[1]):
+        np.testing.assert_allclose(g(f)(x), g(pure)(x), 1e-5)
+
+
+def test_references_to_integers_have_tangents_of_float0():
+    zero = np.zeros((), mjax.dtypes.float0)
+    count = mjax.new_ref(3)
+
+    def f(n, x):
+        n[...] += 1
+        return n[...] * x
+
+    for g in (f, mjax.jit(f)):
+        before = int(count[...])
+        value, tangent = mjax.jvp(g, (count, 2.0), (zero, 1.0))
+        assert (float(value), float(tangent)) == (2 * (before + 1), before + 1)
+
+
 @pytest.mark.parametrize("wrap", [
     lambda f: f, mjax.jit, mjax.checkpoint,
     lambda f: lambda r, x: lax.scan(lambda c, _: (c, f(r, x)), 0.0, None, length=1)[0]])
@@ -306,6 +335,49 @@ def test_a_backward_rule_in_a_branch_of_batch_elements():
     wanted = mjax.new_ref(jnp.float32(0.5))
     assert found.tolist() == [float(mjax.grad(stash, 1)(wanted, 2.0)), 5.0]
     assert ref[...].tolist() == [float(wanted[...]), 1.0]
+
+
+@mjax.custom_vjp
+def product(ref, x):
+    return x * ref[...]
+
+
+product.defvjp(lambda ref, x: (x * ref[...], (x, ref[...])),
+               lambda residuals, ct: (ct * residuals[0], ct * residuals[1]))
+
+
+@pytest.mark.parametrize("around", ["plain", "jit", "checkpoint", "nested", "scan", "cond"])
+@pytest.mark.parametrize("outer", [lambda f: f, mjax.jit])
+def test_cotangents_of_references(around, outer):
+    """A `bwd` rule may give the cotangent of what the reference held before the call."""
+    f = AROUND[around](product)
+    g = lambda x: f(mjax.new_ref(x * x), x)
+    for grads in (lambda x: mjax.vmap(mjax.grad(g))(x), mjax.grad(lambda x: mjax.vmap(g)(x).sum())):
+        np.testing.assert_allclose(outer(grads)(jnp.array([3.0, 2.0])), [27, 12], 1e-6)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, mjax.jit])
+def test_cotangents_of_references_that_many_read(wrap):
+    f = wrap(lambda x: mjax.vmap(product, (None, 0))(mjax.new_ref(x[0]), x).sum())
+    np.testing.assert_allclose(mjax.grad(f)(jnp.array([3.0, 2.0])), [8, 3], 1e-6)
+    ref = mjax.new_ref(2.0)  # not differentiated
+    assert float(mjax.grad(wrap(lambda x: product(ref, x)))(3.0)) == 2
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, mjax.jit])
+def test_references_among_arguments_that_are_not_differentiated(wrap):
+    ref = mjax.new_ref(4.0)
+    f = mjax.custom_vjp(lambda ref, x: x * ref[...], nondiff_argnums=(0,))
+
+    def backward(ref, _, ct):
+        ref[...] += ct
+        return (ct * 2.0,)
+
+    f.defvjp(lambda ref, x: (x * ref[...], None), backward)
+    assert float(wrap(mjax.grad(lambda x: f(ref, x)))(1.0)) == 2 and float(ref[...]) == 5
+    g = mjax.custom_jvp(lambda ref, x: x * ref[...], nondiff_argnums=(0,))
+    g.defjvp(lambda ref, primals, tangents: (g(ref, *primals), tangents[0] * 7.0))
+    assert float(wrap(mjax.grad(lambda x: g(ref, x)))(1.0)) == 7
 
 
 def test_references_of_a_program_for_its_backward_rules():
