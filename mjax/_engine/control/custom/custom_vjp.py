@@ -88,7 +88,8 @@ class _VJPFrame(CustomFrame):
             return with_zeros(nonzero_outs, custom_lin_p.bind(
                 *residuals, *map(tangent_of, selected(nonzeros, tangents)),
                 num_res=len(residuals), bwd=backward, in_zeros=in_zeros,
-                out_avals=tuple(selected(nonzero_outs, avals)), symbolic_zeros=params["symbolic_zeros"]), avals)
+                out_avals=tuple(selected(nonzero_outs, avals)),
+                symbolic_zeros=params["symbolic_zeros"]), avals)
 
         return outs, nonzero_outs, residuals, linear
 
