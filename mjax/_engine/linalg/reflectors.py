@@ -91,7 +91,7 @@ def _pivoted(a: Any) -> list[Any]:
     aval = typeof(a)
     m, n = aval.shape[-2:]
     stack = aval.shape[:-2]
-    if not has_kernel("geqp3", aval.dtype):
+    if not has_kernel("geqp3", aval.dtype) or not aval.size:  # the kernel divides by the size
         return _without_kernel(a)
     out, pivots, taus = call(
         "geqp3", (a, zeros((*stack, n), INT32)),
@@ -122,7 +122,9 @@ def _without_kernel(a: Any) -> list[Any]:
     aval = typeof(a)
     m, n = aval.shape[-2:]
     if not m * n:
-        return _without_kernel_scaled(a)
+        stack = aval.shape[:-2]
+        return [a, broadcasted_iota(INT32, (*stack, n), len(stack)),
+                zeros((*stack, min(m, n)), aval.dtype)]
     magnitude = _magnitude(a)
     out, order, taus = _without_kernel_scaled(lax.div(a, magnitude))
     return [lax.add(tril(out, -1), triu(lax.mul(out, magnitude))), order, taus]

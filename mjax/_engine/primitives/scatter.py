@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyNoDerivativeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
@@ -134,8 +135,9 @@ def _check(name: str, operand: ShapedArray, indices: ShapedArray, updates: Shape
                f"its place in update_window_dims {window}.")
         raise TypeError(msg)
     sizes = window_sizes(dims, operand.ndim, updates.shape)
-    if any(n > size for i, (n, size) in enumerate(zip(sizes, operand.shape, strict=True))
-           if i not in inserted and i not in batching):
+    if indices.size and any(
+            n > size for i, (n, size) in enumerate(zip(sizes, operand.shape, strict=True))
+            if i not in inserted and i not in batching):
         msg = (f"{name}: windows of sizes {sizes} must not exceed the operand, of shape "
                f"{operand.shape}.")
         raise TypeError(msg)
@@ -243,6 +245,8 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
 
     @primitive.def_lowering
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
+        if ctx.avals_in[1].size == 0:
+            return [operand]
         return emit_scatter(ctx, operand, indices, updates, lambda a, b: combine(ctx, a, b),
                             **params)
 
@@ -254,22 +258,26 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
     return primitive
 
 
-def _reading(aval: ShapedArray, updates: ShapedArray, params: dict[str, Any], fill_value: Any = 0
-             ) -> dict[str, Any]:
-    """The params of the gather that reads the windows which a scatter writes.
+def _read(x: Any, indices: Any, updates: ShapedArray, params: dict[str, Any], fill_value: Any = 0
+          ) -> Any:
+    """Reads the windows which a scatter writes.
 
     Args:
-      aval: type of the scatter's operand.
-      updates: type of its updates.
+      x: an array of the shape of the scatter's operand.
+      indices: its indices.
+      updates: the type of its updates.
       params: its params.
       fill_value: the value read for a window that is left out.
     """
-    dims, mode = params["dimension_numbers"], params["mode"]
+    dims, mode, shape = params["dimension_numbers"], params["mode"], typeof(x).shape
+    sizes = window_sizes(dims, len(shape), updates.shape)
+    if any(n > size for n, size in zip(sizes, shape, strict=True)):  # no window fits
+        return full_array(updates.shape, fill_value, typeof(x).dtype)
     filled = fill_value if mode is GatherScatterMode.FILL_OR_DROP else None
-    return {"dimension_numbers": GatherDimensionNumbers(*dims),
-            "slice_sizes": window_sizes(dims, aval.ndim, updates.shape),
-            "indices_are_sorted": params["indices_are_sorted"],
-            "unique_indices": params["unique_indices"], "mode": mode, "fill_value": filled}
+    return gather_p.bind(
+        x, indices, dimension_numbers=GatherDimensionNumbers(*dims), slice_sizes=sizes,
+        indices_are_sorted=params["indices_are_sorted"], unique_indices=params["unique_indices"],
+        mode=mode, fill_value=filled)
 
 
 # ---- scatter_add, scatter_sub ----------------------------------------------------------
@@ -301,8 +309,7 @@ def _define_additive(name: str, operation: str, sign: Callable[[Any], Any]) -> P
     def transpose(ct: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
         updates_ct = None
         if type(updates) is UndefinedPrimal:
-            reading = _reading(typeof(ct), aval_of(updates), params)
-            updates_ct = sign(gather_p.bind(ct, indices, **reading))
+            updates_ct = sign(_read(ct, indices, aval_of(updates), params))
         return [ct if type(operand) is UndefinedPrimal else None, None, updates_ct]
 
     return primitive
@@ -345,8 +352,7 @@ def _scatter_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     none = full_array(typeof(operand).shape, 0, np.uint32)
     stayed = scatter_p.bind(none, indices, ids, **params)
     kept = eq(stayed, none)
-    reading = _reading(typeof(operand), typeof(updates), params)
-    won = eq(ids, gather_p.bind(stayed, indices, **reading))
+    won = eq(ids, _read(stayed, indices, typeof(updates), params))
 
     def combine(x: Any, u: Any) -> Any:
         x = select_n(kept, zeros_of(typeof(x).strip_weak_type()), x)
@@ -379,8 +385,7 @@ def _scatter_transpose(ct: Any, operand: Any, indices: Any, updates: Any, **para
         zeros = zeros_of(updates_aval.update(dtype=typeof(ct).dtype, weak_type=False))
         operand_ct = scatter_p.bind(ct, indices, zeros, **params)
     if type(updates) is UndefinedPrimal:
-        reading = _reading(typeof(ct), updates_aval, params)
-        updates_ct = gather_p.bind(ct, indices, **reading)
+        updates_ct = _read(ct, indices, updates_aval, params)
     return [operand_ct, None, updates_ct]
 
 
@@ -401,7 +406,7 @@ def _scatter_mul_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         if not params["unique_indices"]:
             msg = ("scatter_mul has a derivative with respect to the updates only if no two "
                    "windows overlap; if that is so, promise it by unique_indices=True.")
-            raise NotImplementedError(msg)
+            raise LazyNoDerivativeError(msg)
         nothing = zeros_of(typeof(operand).strip_weak_type())
         factor = scatter_add_p.bind(nothing, indices, tangents[2], **params)
         tangent = add_tangents(tangent, mul(operand, factor))
@@ -435,14 +440,13 @@ def _define_extremal_jvp(primitive: Primitive) -> None:
         out = primitive.bind(operand, indices, updates, **params)
         if type(tangents[0]) is Zero and type(tangents[2]) is Zero:
             return out, zero_tangent(out)
-        aval, updates_aval = typeof(out).strip_weak_type(), typeof(updates)
-        result = gather_p.bind(out, indices, **_reading(aval, updates_aval, params, np.nan))
-        won = convert(eq(updates, result), aval.dtype)
+        dtype, updates_aval = typeof(out).dtype, typeof(updates)
+        result = _read(out, indices, updates_aval, params, np.nan)
+        won = convert(eq(updates, result), dtype)
         # NaN is unequal to itself: the operand stays the winner if no update reached it.
-        stayed = convert(bitwise_or(eq(operand, out), ne(out, out)), aval.dtype)
+        stayed = convert(bitwise_or(eq(operand, out), ne(out, out)), dtype)
         winners = scatter_add_p.bind(stayed, indices, won, **params)
-        reading = _reading(aval, updates_aval, params, 1)
-        won = div(won, gather_p.bind(winners, indices, **reading))
+        won = div(won, _read(winners, indices, updates_aval, params, 1))
         operand_dot = mul(instantiate(tangents[0]), div(stayed, winners))
         updates_dot = mul(instantiate(tangents[2]), won)
         return out, scatter_add_p.bind(operand_dot, indices, updates_dot, **params)

@@ -103,3 +103,11 @@ def test_columns_of_zeros_are_not_reflected():
 def test_refusals(call, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         call()
+
+
+def test_pivoting_in_empty_stacks():
+    """LAPACK's kernel would divide by the size."""
+    for shape in ((0, 3, 3), (0, 3), (3, 0), (2, 0, 3)):
+        a, pivots, taus = geqp3(np.zeros(shape, "f4"))
+        assert a.shape == shape and pivots.shape == (*shape[:-2], shape[-1])
+        assert taus.shape == (*shape[:-2], min(shape[-2:]))

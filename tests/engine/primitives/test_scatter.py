@@ -264,3 +264,24 @@ def test_wrong_operands():
         lax.scatter(X, INDICES, U, dims, mode="one_hot")
     with pytest.raises(TypeError, match="batch axes of the updates have sizes"):
         lax.scatter(X, INDICES, np.zeros((3, 2, 3, 5), "f4"), dims)
+
+
+def test_derivatives_in_empty_operands():
+    """Nothing is written to them, so nothing is read for the cotangents."""
+    dims = Dims(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    x, indices, u = np.zeros(0, "f4"), np.zeros((5, 1), int), np.ones(5, "f4")
+    for scatter in (lax.scatter, lax.scatter_add, lax.scatter_sub, lax.scatter_min):
+        out, back = mjax.vjp(lambda x, u, scatter=scatter: scatter(x, indices, u, dims), x, u)
+        assert out.shape == (0,)
+        for ct, wanted in zip(back(x), (x, np.zeros(5, "f4")), strict=True):
+            np.testing.assert_array_equal(ct, wanted)
+
+
+def test_no_windows_larger_than_an_empty_operand():
+    """The transpose of a gather that reads none."""
+    dims = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,),
+                                      start_index_map=(0,))
+    x = np.zeros((3, 0), "f4")
+    f = lambda x: lax.gather(x, np.zeros((0, 1), int), dims, (1, 4))
+    out, back = mjax.vjp(f, x)
+    assert out.shape == (0, 4) and back(out)[0].shape == (3, 0)
