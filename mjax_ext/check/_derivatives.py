@@ -1,0 +1,266 @@
+"""The jvp rule against differences, and linearization against the jvp rule."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import mjax
+from mjax import lax
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import describe, forbidden
+from mjax._engine.ir.types import typeof
+from mjax_ext.check._application import Application, Arrays, Traced
+from mjax_ext.check._compare import difference, tolerance, unlike, wide
+from mjax_ext.check._operands import evaluable, points
+from mjax_ext.check._run import Refusal, Run
+from mjax_ext.check._slopes import Digits, Slope, digits_of, direction, slopes
+
+_REMEDY = ("Derive the tangent anew: the sum over operands of the partial derivative times the "
+           "tangent. Terms of tangents that are ad.Zero are left out.")
+
+
+def check_jvp(run: Run) -> str | None:
+    """The jvp rule gives the result, and the slope along each operand and along all of them."""
+    application = run.application
+    reason = _not_differentiable(run)
+    if reason:
+        return reason
+    digits = run.facts["digits"] = digits_of(application)
+    smooth, group = False, []
+    with digits.on():
+        where = [digits.of(point) for point in points(application, run.random)]
+        kinds = [where, *([digits.of(empty)] for empty in evaluable(application))]
+        for k in application.inexact:
+            try:
+                smooth |= any([_check_at(run, (k,), values) for values in kinds])
+                group.append(k)
+            except Refusal as refusal:
+                run.not_checked["jvp"] = str(refusal)
+        run.facts["group"] = tuple(group)
+        if not group:
+            return run.not_checked["jvp"]
+        for several in _groups(group)[len(group):]:
+            smooth |= any([_check_at(run, several, values) for values in kinds])
+    if digits.wide:
+        _check_narrow(run, where[0])
+    return None if smooth else (
+        "the examples, and values close to them, are kinks or give no finite results.")
+
+
+def _not_differentiable(run: Run) -> str | None:
+    refused = forbidden(run.facts["effects"], "differentiable")
+    if refused:
+        return f"the policy of its effects {describe(refused)} forbids derivatives."
+    if not run.application.inexact:
+        return "no operand is inexact, so none has a derivative."
+    if not run.facts.get("group", True):
+        return run.not_checked["jvp"]
+    return None
+
+
+def _groups(inexact: Sequence[int]) -> list[tuple[int, ...]]:
+    """The values to differentiate in together: each alone, all, and other subsets if there are few.
+
+    The others get symbolic zeros for tangents.
+    """
+    sizes = [1, len(inexact), *(range(2, len(inexact)) if len(inexact) <= 3 else ())]
+    return [group for size in dict.fromkeys(sizes)
+            for group in itertools.combinations(inexact, size)]
+
+
+def pushed(application: Application, group: Sequence[int], values: Sequence[Any],
+           tangents: Sequence[Any]) -> list[Any]:
+    """Results and tangents of the inexact ones, for tangents of a group of values."""
+    f, some = restricted(application.call, group, values)
+    outs, slopes = mjax.jvp(f, some, tuple(tangents))
+    return [*outs, *(t for t, out in zip(slopes, outs, strict=True) if is_inexact(out))]
+
+
+def pulled(f: Callable[..., list[Any]], group: Sequence[int], values: Sequence[Any],
+           cts: Sequence[Any] | None = None) -> tuple[list[Any], list[Any]]:
+    """The inexact results of a function, and the cotangents of a group of its arguments.
+
+    Args:
+      f: the function.
+      group: which arguments.
+      values: the arguments.
+      cts: the cotangents of these results; None: ones.
+    """
+    of_some, some = restricted(f, group, values)
+    outs, back = mjax.vjp(lambda *xs: list(filter(is_inexact, of_some(*xs))), *some)
+    ins = back([lax.full_like(out, 1) for out in outs] if cts is None else list(cts))
+    return outs, list(ins)
+
+
+def is_inexact(x: Any) -> bool:
+    """Whether a value has derivatives."""
+    return dtypes.is_inexact(typeof(x).dtype)
+
+
+def restricted(f: Callable[..., list[Any]], group: Sequence[int], values: Sequence[Any]
+               ) -> tuple[Callable[..., list[Any]], tuple[Any, ...]]:
+    """A function of a group of its arguments, the others held fixed, and these."""
+
+    def of_some(*some: Any) -> list[Any]:
+        given = dict(zip(group, some, strict=True))
+        return f(*[given.get(k, x) for k, x in enumerate(values)])
+
+    return of_some, tuple(values[k] for k in group)
+
+
+def described(application: Application, group: Sequence[int]) -> str:
+    """Which operands have tangents, in words."""
+    places = [str(application.places[k]) for k in group]
+    others = len(application.operands) - len(places)
+    return (f"in operand{'s' if len(places) > 1 else ''} {' and '.join(places)}"
+            + (" (the others have symbolic zeros)" if others else ""))
+
+
+def _check_at(run: Run, group: Sequence[int], where: list[Arrays]) -> bool:
+    """Compares jvp with differences at points of one type; whether some element was smooth."""
+    application, smooth = run.application, False
+    what = f"jvp {described(application, group)}"
+    with run.blaming("jvp", what):
+        push = Traced(lambda values, tangents: pushed(application, group, values, tangents),
+                      where[0], [where[0][k] for k in group])
+    for values in where:
+        along = {k: direction(run.random, values[k]) for k in group}
+        with run.blaming("jvp", what):
+            found = push(values, list(along.values()))
+        known = application.evaluate(*values)
+        outs, tangents = found[:len(known)], iter(found[len(known):])
+        run.require_same("jvp", f"the primal result of {what}",
+                         difference(outs, known, tolerance([*values, *known])),
+                         "Return the result of the primitive itself, p.bind(*primals), first.")
+        finite = all(map(np.all, map(np.isfinite, map(wide, known))))
+        for n, slope in enumerate(slopes(application.evaluate, values, along)):
+            if slope is not None:
+                smooth |= bool(np.any(slope.valid))
+                tangent = next(tangents)
+                if not finite:  # what is not finite may have spread
+                    slope = slope._replace(valid=slope.valid & np.isfinite(wide(tangent)))
+                _require_slope(run, n, len(known), what, tangent, slope)
+    return smooth
+
+
+def _require_slope(run: Run, n: int, count: int, what: str, tangent: Any, slope: Slope) -> None:
+    found = unlike(tangent, slope.value, slope.allowed, slope.rest, slope.valid)
+    if found:
+        result = f" of result {n}" if count > 1 else ""
+        run.fault("jvp", f"the tangent{result} of {what} is {found}, by finite differences.",
+                  _REMEDY, "jvp, grad and all that is built on them give wrong derivatives.")
+
+
+def _check_narrow(run: Run, values: Arrays) -> None:
+    """In the dtypes of the examples the rule gives what it gives at 64 bits, less exactly."""
+    application, group = run.application, run.facts["group"]
+    native = [np.asarray(x, y.dtype) for x, y in zip(values, application.values, strict=True)]
+    along = [direction(run.random, native[k]) for k in group]
+    compute = lambda values, tangents: pushed(application, group, values, tangents)
+    with run.blaming("jvp", f"jvp {described(application, group)}"):
+        found = Traced(compute, native, along)(native, along)
+    digits: Digits = run.facts["digits"]
+    with digits.on():
+        values, tangents = digits.of(native), digits.of(along)
+        exact = Traced(compute, values, tangents)(values, tangents)
+    rounded = [np.asarray(x, y.dtype) for x, y in zip(exact, found, strict=True)]
+    run.require_same("jvp", "jvp in the dtypes of the examples, unlike that at 64 bits,",
+                     difference(found, rounded, tolerance(found, 0.4)), _REMEDY)
+
+
+# ---- linearization ------------------------------------------------------------------------
+
+
+def check_linearize(run: Run) -> str | None:
+    """Linearization gives the results and tangents of jvp."""
+    application = run.application
+    reason = _not_differentiable(run)
+    if reason:
+        return reason
+    digits: Digits = run.facts["digits"]
+    own = run.primitive.linearize is not None
+
+    def linear(values: Any, tangents: Any, group: Any) -> list[Any]:
+        f, some = restricted(application.call, group, values)
+        outs, push = mjax.linearize(f, *some)
+        return [*outs, *(t for t, out in zip(push(*tangents), outs, strict=True)
+                         if is_inexact(out))]
+
+    with digits.on():
+        where = [digits.of(point) for point in points(application, run.random)]
+        for group in _groups(run.facts["group"]) if own else [run.facts["group"]]:
+            what = f"linearize {described(application, group)}"
+            args = where[0], [where[0][k] for k in group]
+            with run.blaming("linearize", what):
+                ours = Traced(lambda v, t, group=group: linear(v, t, group), *args)
+            theirs = Traced(lambda v, t, group=group: pushed(application, group, v, t), *args)
+            for values in where:
+                along = [direction(run.random, values[k]) for k in group]
+                with run.blaming("linearize", what):
+                    found = ours(values, along)
+                run.require_same("linearize", f"{what}, unlike jvp,", difference(
+                    found, theirs(values, along), tolerance(values)), (
+                    "Make the linear function that the rule returns give what the jvp rule gives "
+                    "for the same tangents."))
+    return None
+
+
+def check_vjp(run: Run) -> str | None:
+    """vjp is the transpose of jvp; the rules that jvp rules are made of have transposes."""
+    application = run.application
+    if _not_differentiable(run):
+        return _not_differentiable(run)
+    digits: Digits = run.facts["digits"]
+    group = run.facts["group"]
+    pull = lambda values, cts: pulled(application.call, group, values, cts)[1]
+    with digits.on():
+        where = [digits.of(point) for point in points(application, run.random)]
+        outs = application.evaluate(*where[0])
+        inexact = list(filter(is_inexact, outs))
+        if not inexact:
+            return None
+        with run.blaming("transpose", "vjp"):
+            back = Traced(pull, where[0], inexact)
+        push = Traced(lambda v, t: pushed(application, group, v, t)[len(outs):], where[0],
+                      [where[0][k] for k in group])
+        for values in where:
+            along = [direction(run.random, values[k]) for k in group]
+            cts = [direction(run.random, out) for out in inexact]
+            with run.blaming("transpose", "vjp"):
+                ins = back(values, cts)
+            for n, k in enumerate(group):
+                alone = [t if i == n else np.zeros_like(t) for i, t in enumerate(along)]
+                found = unpaired(push(values, alone), cts, [along[n]], [ins[n]],
+                                 run.facts.get("allowed", 0.0))
+                run.require_same("transpose", (
+                    f"vjp of operand {application.places[k]} does not fit jvp: the product of "
+                    "cotangent and tangent"), found,
+                    "Compare the transposes of the operations in the jvp rule with these.")
+    return None
+
+
+def unpaired(outs: Arrays, cts: Arrays, ins: Arrays, in_cts: Arrays, allowed: float = 0.0
+             ) -> str | None:
+    """How far the sums of `outs * cts` and of `ins * in_cts` are apart, in words; None if equal.
+
+    No factor is conjugated: transposes are taken under the bilinear form.
+
+    Args:
+      outs, cts: results and their cotangents.
+      ins, in_cts: operands and theirs.
+      allowed: the relative error that is allowed in any case.
+    """
+    sums = []
+    for xs, ys in ((ins, in_cts), (outs, cts)):
+        terms = [np.real(wide(x) * wide(y)).ravel() for x, y in zip(xs, ys, strict=True)]
+        sums.append(np.concatenate([np.zeros(1), *terms]))
+    if not np.all(np.isfinite(sums[1])):
+        return None
+    actual, expected = (np.asarray(np.sum(terms)) for terms in sums)
+    allowed = max(allowed, 10 * tolerance([*outs, *ins]))
+    return unlike(actual, expected, allowed, allowed * sum(
+        float(np.sum(np.abs(terms))) for terms in sums))

@@ -1,0 +1,230 @@
+"""One run of the checker: its findings so far, and what they keep it from checking."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mjax._engine.base.errors import LazyNoDerivativeError
+from mjax._engine.base.records import Record
+from mjax._engine.tracing import rule_errors
+from mjax._engine.tracing.rule_errors import where
+from mjax_ext.check._application import Application
+from mjax_ext.check._report import RULES, Finding, Report
+
+#: What users see of a fault of a rule.
+CONSEQUENCES = {
+    "params": "Caches and programs that hold the params go wrong.",
+    "abstract_eval": "Programs (jit, grad, vmap) are typed by it: they fail, or give other types "
+                     "than evaluation does.",
+    "impl": "Evaluation outside of jit fails, or gives other results than programs do.",
+    "lowering": "jit fails, or gives other results than evaluation does.",
+    "effects": "The compiler may drop, repeat or reorder the effect.",
+    "determinism": "Results differ between runs, and programs are compiled again.",
+    "batch": "vmap fails, or gives other results than a loop does.",
+    "jvp": "jvp and grad fail, or give wrong derivatives.",
+    "linearize": "linearize, vjp and grad fail, or give wrong derivatives.",
+    "transpose": "grad, vjp and linear_transpose fail, or give wrong derivatives.",
+    "partial_eval": "Programs of which some inputs are known, as grad makes them, go wrong.",
+    "dce": "Programs whose results are not all used go wrong.",
+    "recompute": "grad of a function under mjax.checkpoint goes wrong.",
+    "varying": "shard_map gives the values of one device for those of all, or wrong gradients.",
+}
+
+
+class Stop(Exception):
+    """A fault has been reported; the step that found it ends."""
+
+
+class Refusal(Exception):
+    """A rule says that there is no derivative; the step that met it ends."""
+
+
+class Step(Record):
+    """A part of the check.
+
+    Attributes:
+      rule: the rule that it is about.
+      needs: rules that must not have been found wrong, besides the rule itself; "evaluation" is
+        the implementation, or the lowering if there is none.
+      check: the function of the run. It returns None, or why it could not check.
+    """
+
+    rule: str
+    needs: tuple[str, ...]
+    check: Callable[[Run], str | None]
+
+
+class Run:
+    """The state of a check.
+
+    Attributes:
+      application: what is checked.
+      random: the source of values. It is the same in each run.
+      findings: the faults so far.
+      unusable: the rules that were found so wrong that checks which need them mean nothing.
+      checked: the rules that steps have checked to their end.
+      not_checked: rule -> why not.
+      facts: what steps leave to later ones.
+    """
+
+    def __init__(self, application: Application):
+        self.application = application
+        self.primitive = application.primitive
+        self.random = np.random.default_rng(0)
+        self.findings: list[Finding] = []
+        self.unusable: set[str] = set()
+        self.checked: dict[str, None] = {}
+        self.not_checked: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
+
+    # -- steps --
+
+    def take(self, steps: Sequence[Step]) -> Report:
+        """Takes the steps in order, and reports."""
+        for step in steps:
+            if step.rule in self.unusable:
+                continue
+            lost = next(filter(None, map(self.lost, step.needs)), None)
+            if lost is not None:
+                self.not_checked.setdefault(step.rule, (
+                    f"it needs {RULES[lost]}, which is wrong."))
+                continue
+            try:
+                with self.blaming(step.rule, "the check"):
+                    reason = step.check(self)
+            except Stop:
+                continue
+            except Refusal as refusal:
+                reason = str(refusal)
+            if reason is None:
+                self.checked[step.rule] = None
+            else:
+                self.not_checked.setdefault(step.rule, reason)
+        return Report(self.primitive, str(self.application), self.findings, list(self.checked),
+                      {rule: why for rule, why in self.not_checked.items()
+                       if rule not in self.wrong()})
+
+    def lost(self, need: str) -> str | None:
+        """The wrong rule that keeps a step from what it needs, if there is one."""
+        if need == "evaluation":
+            need = "impl" if self.primitive.impl is not None else "lowering"
+        return need if need in self.unusable else None
+
+    def wrong(self) -> set[str]:
+        """The rules that were found wrong."""
+        return {finding.rule for finding in self.findings}
+
+    # -- findings --
+
+    def report(self, rule: str, verdict: str, remedy: str, consequence: str = "",
+               usable: bool = False) -> None:
+        """Adds a finding.
+
+        Args:
+          rule: the rule.
+          verdict, remedy, consequence: see `Finding`.
+          usable: whether checks that need the rule may go on.
+        """
+        self.findings.append(Finding(
+            self.primitive, rule, verdict, consequence or CONSEQUENCES[rule], remedy,
+            self.place(rule)))
+        if not usable:
+            self.unusable.add(rule)
+
+    def fault(self, rule: str, verdict: str, remedy: str, consequence: str = "") -> NoReturn:
+        """Adds a finding, and ends the step."""
+        self.report(rule, verdict, remedy, consequence)
+        raise Stop
+
+    def require_same(self, rule: str, what: str, found: str | None, remedy: str) -> None:
+        """Reports a difference between two computations, if there is one.
+
+        Args:
+          rule: the rule to report.
+          what: the computation, as a subject: "vmap with in_axes=(0, None)".
+          found: how it differs (`_compare.difference`).
+          remedy: what to do.
+        """
+        if found:
+            self.fault(rule, f"{what} gives {found}.", remedy)
+
+    @contextmanager
+    def blaming(self, rule: str, what: str) -> Iterator[None]:
+        """Reports exceptions as faults of the rule that they name, or else of this one.
+
+        Args:
+          rule: the rule that runs.
+          what: the computation, as a subject.
+        """
+        try:
+            yield
+        except (Stop, Refusal):
+            raise
+        except LazyNoDerivativeError as error:
+            raise Refusal(f"{what} is refused: {error}") from None
+        except Exception as error:
+            at_fault = self.rule_named(error) or rule
+            if at_fault in self.unusable:
+                raise Stop from None
+            if isinstance(error, NotImplementedError) and _MISSING.match(str(error)):
+                self.report_missing(at_fault, error)
+                raise Stop from None
+            self.fault(at_fault, f"{what} raises {shown(error)}", _REMEDY_OF_ERRORS)
+
+    def report_missing(self, rule: str, error: Exception) -> None:
+        """Adds the finding of a rule that does not exist, from the engine's error."""
+        first, _, rest = str(error).partition("\n")
+        template = rest.partition("Write one, as in:\n")[2].strip("\n")
+        needed = first.rpartition(", which ")[2].removesuffix(" needs.")
+        self.report(rule, "there is none.", f"Write one, as in:\n{template}",
+                    f"It is needed by {needed}.")
+
+    def rule_named(self, error: Exception) -> str | None:
+        """The rule of this primitive that the text or the notes of an error name."""
+        for text in (str(error), *getattr(error, "__notes__", ())):
+            missing = _MISSING.match(text)
+            named = [missing.groups()] if missing else [
+                (name, rule) for rule, name in _NAMED.findall(text)]
+            for name, rule in named:
+                if name == self.primitive.name and (field := _field_of(rule)):
+                    return field
+        return None
+
+    def place(self, rule: str) -> str:
+        """`file:line` of a rule; of the abstract evaluation if it does not exist."""
+        p = self.primitive
+        found = {"lowering": next(iter(p.lowerings.values()), None),
+                 "batch": p.batch or p.axis_batch}.get(rule, getattr(p, rule, None))
+        for function in (found, p.abstract_eval, p.impl):
+            if callable(function):
+                place = where(function)
+                return place if ":" in place and not place.startswith("<") else ""
+        return ""
+
+
+#: `Primitive 'scale' has no jvp rule, which ...` and `the jvp rule of primitive 'scale' (...)`.
+_MISSING = re.compile(r"Primitive '(.*?)' has no (.*?), which ")
+_NAMED = re.compile(r"the ([\w ]+?) of primitive '(.*?)' \(")
+
+_REMEDY_OF_ERRORS = "Mend what the error names; it is raised for the examples of this check."
+
+
+def _field_of(name: str) -> str | None:
+    """The field of the record for the name of a rule in messages."""
+    for field, row in rule_errors.RULES.items():
+        if name.startswith(row.name.split(" for ")[0]):
+            return field
+    field = name.removesuffix(" rule")
+    return field if field in RULES else "batch" if field == "axis_batch" else None
+
+
+def shown(error: Exception) -> str:
+    """Class and text of an error, without what follows its first sentences."""
+    text = " ".join(str(error).split("\nIt was applied at")[0].split())
+    text = text if len(text) <= 400 else f"{text[:397]}..."
+    return f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}."
