@@ -83,10 +83,10 @@ if TYPE_CHECKING:
     from mjax._rare import *
 
 _SUBMODULES = (
-    "ad_checkpoint", "custom_batching", "custom_derivatives", "debug", "distributed", "dlpack",
-    "dtypes", "errors", "example_libraries", "experimental", "export", "ffi", "flatten_util",
-    "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref", "scipy",
-    "sharding", "stages", "test_util", "tree", "tree_util", "typing", "version",
+    "ad_checkpoint", "api_util", "custom_batching", "custom_derivatives", "debug", "distributed",
+    "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export", "ffi",
+    "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref",
+    "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing", "version",
 )
 
 #: Name -> the module that it is loaded from when it is first used.

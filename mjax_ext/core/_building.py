@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
-from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, JaxprEqnContext, Literal, Var
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.tracing.evaluate import evaluation
@@ -96,10 +96,41 @@ def _refuse_foreign(atoms: Sequence[Atom], known: set[Any], which: str) -> None:
 
 def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Primitive,
                   params: dict[str, Any], effects: Effects = no_effects,
-                  source_info: Any = None) -> JaxprEqn:
-    """An equation; without `source_info` its source is the present call."""
+                  source_info: Any = None, ctx: JaxprEqnContext | None = None) -> JaxprEqn:
+    """An equation.
+
+    Args:
+      invars: the operands.
+      outvars: variables of the results.
+      primitive: the primitive.
+      params: its params.
+      effects: its effects.
+      source_info: the `source_info` of another equation; None: the present call.
+      ctx: that of another equation; equations do not keep it.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> x, y = (core.Var(mjax.typeof(1.0)) for _ in range(2))
+      >>> core.new_jaxpr_eqn([x], [y], core.primitives.sin_p, {})
+      a:~f32[] = sin b
+
+    Source: JAX, `jax.extend.core.new_jaxpr_eqn`.
+    """
     return JaxprEqn(primitive, list(invars), list(outvars), params, effects,
                     source_info or current_traceback())
+
+
+def gensym() -> Callable[[AbstractValue], Var]:
+    """A function from types to new variables: `Var`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.gensym()(mjax.typeof(1.0)).aval
+      ShapedArray(float32[], weak_type=True)
+
+    Source: JAX, `jax.extend.core.gensym`.
+    """
+    return Var
 
 
 def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:

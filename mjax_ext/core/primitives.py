@@ -6,6 +6,7 @@ from mjax._engine.control.callback_primitives import (
     io_callback_p,
     pure_callback_p,
 )
+from mjax._engine.control.calls.call_primitive import call_p
 from mjax._engine.control.calls.closed_call import closed_call_p
 from mjax._engine.control.calls.composite import composite_p
 from mjax._engine.control.calls.jit import jit_p
@@ -249,7 +250,7 @@ __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
     "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p",
     "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p",
-    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "cbrt_p", "ceil_p",
+    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_p", "cbrt_p", "ceil_p",
     "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p", "clz_p", "complex_p",
     "composite_p", "concatenate_p", "cond_p", "conj_p", "conv_general_dilated_p",
     "convert_element_type_p", "copy_p", "cos_p", "cosh_p", "create_token_p", "cumlogsumexp_p",

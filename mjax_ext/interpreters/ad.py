@@ -31,6 +31,7 @@ from mjax._engine.transforms.jvp import JVPTracer, jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import backward_pass, transpose_jaxpr
 from mjax_ext._tables import Rule, RuleTable
+from mjax_ext.interpreters._traces import JVPTrace
 
 __all__ = [
     # tables
@@ -42,7 +43,7 @@ __all__ = [
     # makers of rules
     "defbilinear", "defjvp", "defjvp2", "deflinear", "deflinear2",
     # for primitives that hold jaxprs
-    "JVPTracer", "backward_pass", "jvp_jaxpr", "linearize_jaxpr", "transpose_jaxpr",
+    "JVPTrace", "JVPTracer", "backward_pass", "jvp_jaxpr", "linearize_jaxpr", "transpose_jaxpr",
 ]
 
 primitive_jvps = RuleTable("jvp")

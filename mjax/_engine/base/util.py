@@ -64,7 +64,12 @@ def alias(f: F, name: str, module: str | None = None) -> F:
 
 
 def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
-    """Cuts `values` into pieces of the given sizes and one of the rest."""
+    """Cuts `values` into pieces of the given sizes and one of the rest.
+
+    Example:
+      >>> split_list([1, 2, 3, 4], [1, 2])
+      [[1], [2, 3], [4]]
+    """
     pieces, start = [], 0
     for size in sizes:
         pieces.append(list(values[start : start + size]))
@@ -74,7 +79,12 @@ def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
 
 
 def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T], list[T]]:
-    """The values whose flag is false, and those whose flag is true."""
+    """The values whose flag is false, and those whose flag is true.
+
+    Example:
+      >>> partition_list([False, True, False], "abc")
+      (['a', 'c'], ['b'])
+    """
     falses: list[T] = []
     trues: list[T] = []
     for flag, value in zip(which, values, strict=True):
@@ -93,7 +103,12 @@ def per_item(flags: bool | Sequence[bool], count: int) -> tuple[bool, ...]:
 
 
 def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) -> list[T]:
-    """Inverse of `partition_list`."""
+    """Inverse of `partition_list`.
+
+    Example:
+      >>> merge_lists([False, True, False], ["a", "c"], ["b"])
+      ['a', 'b', 'c']
+    """
     false_iter, true_iter = iter(falses), iter(trues)
     return [next(true_iter) if flag else next(false_iter) for flag in which]
 

@@ -30,6 +30,13 @@ class Held(Record):
       ins: how each operand enters it.
       outs: how each result leaves it.
       rest: all other params; None for a program by itself.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> eqn, = mjax.make_jaxpr(mjax.jit(lax.sin))(1.0).eqns
+      >>> held = eqn.primitive.frame.open(eqn.params)
+      >>> held.ins, held.outs  # not donated
+      ((False,), [None])
     """
 
     body: Any

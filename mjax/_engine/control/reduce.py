@@ -350,16 +350,16 @@ def _check_computation(name: str, body: Any, operands: Typed) -> None:
     jaxpr = body.jaxpr
     if body.consts or _closes_over_arrays(jaxpr):
         raise LazyTypeError(lambda: (
-            f"{name}: {jaxpr.debug_info.func_name} uses arrays or traced values from outside; it "
-            "can use its arguments and constants only. Give what it needs as one more operand."))
+            f"{name}: {jaxpr.debug_info.func_src_info} uses arrays or traced values from outside; "
+            "it can use its arguments and constants only. Give what it needs as one more operand."))
     if jaxpr.effects:
         raise LazyTypeError(lambda: (
-            f"{name}: {jaxpr.debug_info.func_name} has the effects {describe(jaxpr.effects)}; it "
-            "is not said how often it is called, so it must have none."))
+            f"{name}: {jaxpr.debug_info.func_src_info} has the effects {describe(jaxpr.effects)}; "
+            "it is not said how often it is called, so it must have none."))
     results = Typed("the result", body.out_tree, jaxpr.out_avals)
     if not agree(operands, results):
         raise LazyTypeError(lambda: (
-            f"{name}: {jaxpr.debug_info.func_name} must return a scalar of the type of each "
+            f"{name}: {jaxpr.debug_info.func_src_info} must return a scalar of the type of each "
             f"operand.\n{differences(operands, results)}"))
 
 

@@ -94,7 +94,7 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
         args, kwargs = in_tree.unflatten(in_avals)
         info = (debug_info_of(traced_for, f, args, kwargs, *_leafless(in_tree, kwargs))
                 if users is None else DebugInfo(traced_for, describe_function(users)))
-        with calling(lambda: (f"Raised by the call of {info.func_name}, which was given to "
+        with calling(lambda: (f"Raised by the call of {info.func_src_info}, which was given to "
                               f"{traced_for}.")):
             jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
         refuse_returned(traced_for, jaxpr)
@@ -136,7 +136,7 @@ def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
     refused = forbidden(jaxpr.effects, "control_flow")
     if refused:
         raise LazyTypeError(lambda: (
-            f"{traced_for}: {jaxpr.debug_info.func_name} has the effects {describe(refused)}, "
+            f"{traced_for}: {jaxpr.debug_info.func_src_info} has the effects {describe(refused)}, "
             f"whose policy says control_flow=False. Move them out of the body.\n"
             f"{carriers(jaxpr, refused)}"))
 

@@ -415,12 +415,25 @@ def _constraint(left: Any, sign: str, right: Any) -> str:
 
 
 def max_dim(left: Any, right: Any) -> Any:
-    """The larger of two sizes; an expression if that depends on symbols."""
+    """The larger of two sizes; an expression if that depends on symbols.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> b, = mjax.export.symbolic_shape("b")
+      >>> core.max_dim(b, 1), core.max_dim(b, 5)
+      (b, max(b, 5))
+    """
     return _either("max", left, right)
 
 
 def min_dim(left: Any, right: Any) -> Any:
-    """The smaller of two sizes; an expression if that depends on symbols."""
+    """The smaller of two sizes; an expression if that depends on symbols.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.min_dim(2, 3)
+      2
+    """
     return _either("min", left, right)
 
 

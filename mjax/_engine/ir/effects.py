@@ -31,6 +31,11 @@ class EffectPolicy(Record):
       remat: it may stand in a rematerialized body (and run again).
       shardable: programs over several devices may have it.
       kept_by_dce: an equation that has it stays although its results are unused.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.EffectPolicy(ordered=True, token="log", batchable=False).control_flow
+      True
     """
 
     ordered: bool = False

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from mjax._engine.base.program_caches import generation
@@ -37,7 +38,13 @@ class Var:
 
 
 class DropVar(Var):
-    """A result without a reader; printed as `_`."""
+    """A result without a reader; printed as `_`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.DropVar(mjax.typeof(1.0))
+      _
+    """
 
     __slots__ = ()
 
@@ -67,6 +74,37 @@ class Literal:
 Atom = Var | Literal
 
 
+class JaxprEqnContext:
+    """The context of an equation. In JAX equations keep settings that their meaning depends on; in
+    mjax all of it is in their params, so that there is one context.
+
+    Attributes:
+      compute_type, xla_metadata: None.
+      manager: a context manager, in which an equation is evaluated again; it changes nothing.
+
+    Example:
+      >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
+      >>> with eqn.ctx.manager:
+      ...   print(eqn.primitive.bind(0.0, **eqn.params))
+      0.0
+
+    Source: JAX, `core.JaxprEqnContext` of release 0.10.2.
+    """
+
+    __slots__ = ()
+    compute_type = xla_metadata = None
+    manager: AbstractContextManager[None] = nullcontext()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JaxprEqnContext)
+
+    def __hash__(self) -> int:
+        return hash(JaxprEqnContext)
+
+    def __repr__(self) -> str:
+        return "JaxprEqnContext()"
+
+
 class JaxprEqn(Record):
     """One equation. `source` holds the bare traceback in most cases; read `source_info`.
 
@@ -90,8 +128,14 @@ class JaxprEqn(Record):
         """The traceback of the call that made this equation, and its name stack."""
         return source_info_of(self.source)
 
+    @property
+    def ctx(self) -> JaxprEqnContext:
+        """The context, which is the same for all equations."""
+        return JaxprEqnContext()
+
     def replace(self, **fields: Any) -> JaxprEqn:
         """This equation with some fields replaced (`source_info` sets the source)."""
+        fields.pop("ctx", None)
         if "source_info" in fields:
             fields["source"] = fields.pop("source_info")
         return self._replace(**fields)
@@ -102,12 +146,32 @@ class JaxprEqn(Record):
 
 @pickled_by("debug_info_v1")
 class DebugInfo(Record):
-    """The origin of a jaxpr; only error texts and module names use it."""
+    """The origin of a jaxpr; only error texts and module names use it.
+
+    Attributes:
+      traced_for: the transformation that traced it.
+      func_src_info: the function, as `name at file:line`.
+      arg_names: names of the leaves of its arguments; None: they are not known.
+      result_paths: the same of its results.
+
+    Example:
+      >>> mjax.make_jaxpr(lambda x: lax.sin(x))(1.0).debug_info.arg_names
+      ('x',)
+    """
 
     traced_for: str = ""
-    func_name: str = "<unknown>"
+    func_src_info: str = "<unknown>"
     arg_names: tuple[str, ...] | None = None
     result_paths: tuple[str, ...] | None = None
+
+    @property
+    def func_name(self) -> str:
+        """The name of the function."""
+        return self.func_src_info.partition(" ")[0]
+
+    def with_unknown_names(self) -> DebugInfo:
+        """The same function, whose arguments and results were changed."""
+        return self._replace(arg_names=None, result_paths=None)
 
     def arg_name(self, index: int) -> str:
         """How the user calls argument `index` of the flattened function."""

@@ -364,7 +364,13 @@ def token_lacks(name: str) -> Exception:
 
 
 class AbstractToken(AbstractValue):
-    """The type of tokens, which order effects. It has one instance."""
+    """The type of tokens, which order effects. It has one instance.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.AbstractToken() is core.abstract_token
+      True
+    """
 
     __slots__ = ()
 

@@ -11,14 +11,20 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.flat import refuse_leaf
-from mjax._engine.tracing.interpreter import Interpreter, Tracer, check_alive
+from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, check_alive
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import bad_rule_result, check_lists, describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
 class Evaluation(Interpreter):
-    """Runs primitives on values: by their impl, else compiled by the runtime."""
+    """Runs primitives on values: by their impl, else compiled by the runtime.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> isinstance(core.find_top_trace(()), core.EvalTrace)
+      True
+    """
 
     __slots__ = ()
     name = "evaluation"
@@ -48,6 +54,11 @@ class Evaluation(Interpreter):
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         return call.evaluate(values)
+
+    def process_call(self, primitive: Any, f: Any, tracers: Sequence[Any], params: dict[str, Any]
+                     ) -> list[Any]:
+        outs: list[Any] = call_with(self, primitive.run, f, *tracers, **params)
+        return outs
 
 
 def _refuse_operands(primitive: Primitive, args: tuple[Any, ...]) -> None:

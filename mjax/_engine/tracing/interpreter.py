@@ -37,7 +37,7 @@ from mjax._engine.tracing.flat import describe_function
 class Interpreter:
     """Base of interpreters. Subclasses interpret primitives in `process`."""
 
-    __slots__ = ("alive", "function", "parent")
+    __slots__ = ("__weakref__", "alive", "function", "parent")
     #: The name of the transformation in messages.
     name = "interpreter"
     #: Its mark in the names of scopes inside of it, if there is one.
@@ -82,6 +82,39 @@ class Interpreter:
         """
         outs: list[Any] = call.apply(values)
         return outs
+
+    def process_call(self, primitive: Any, f: Any, tracers: Sequence[Any], params: dict[str, Any]
+                     ) -> list[Any]:
+        """Interprets a call of a function; by default an equation holds its staged program.
+
+        Args:
+          primitive: a `CallPrimitive`.
+          f: the function, of flat values.
+          tracers: its operands.
+          params: the primitive's params.
+        """
+        outs: list[Any] = call_with(self, primitive.staged, f, tracers, params)
+        return outs
+
+    # JAX's spellings, for those who hold an interpreter as a trace (`mjax_ext.core.Trace`).
+
+    @property
+    def parent_trace(self) -> Any:
+        """The interpreter below this one, which runs its rules."""
+        return self.parent
+
+    def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]
+                          ) -> Any:
+        """Applies a primitive by this interpreter, whichever one is current."""
+        return call_with(self, self.process, primitive, tuple(tracers), params)
+
+    def is_valid(self) -> bool:
+        """Whether its tracers may be used."""
+        return bool(self.alive)
+
+    def invalidate(self) -> None:
+        """Ends the trace: its tracers are refused from now on."""
+        self.alive = False
 
 
 def interpreters() -> Iterator[Interpreter]:
@@ -173,6 +206,10 @@ class Tracer:
     aval: Any
     __hash__ = None  # type: ignore[assignment]
 
+    def __init__(self, interp: Any, aval: Any):
+        self.interp = interp
+        self.aval = aval
+
     # -- facts about the type --
 
     @property
@@ -213,6 +250,10 @@ class Tracer:
     def below(self) -> Any:
         """The value of the parent interpreter behind this tracer; None if there is none."""
         return None
+
+    def full_lower(self) -> Any:
+        """The value by itself if the tracer adds nothing to it; else the tracer."""
+        return self
 
     def provenance(self) -> str:
         """Names the arguments that the value depends on; part of error texts."""
@@ -320,6 +361,20 @@ class Tracer:
 
     def __reduce__(self) -> Any:
         self._refuse("pickle or serialize it")
+
+    # -- JAX's spellings, for those who write or read tracers --
+
+    @property
+    def _trace(self) -> Any:
+        return self.interp
+
+    @_trace.setter
+    def _trace(self, trace: Any) -> None:
+        self.interp = trace
+
+    def to_concrete_value(self) -> Any:
+        """The array behind this tracer if there is one, else None."""
+        return self.concrete()
 
     # -- attributes of arrays alone --
 

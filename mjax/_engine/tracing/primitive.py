@@ -113,6 +113,8 @@ class Primitive:
         "used",
     )
 
+    #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
+    call_primitive = map_primitive = False
     #: Whether a transformation applies its rule although none of its tracers is an operand.
     always = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
@@ -184,6 +186,27 @@ class Primitive:
         except Exception as error:
             fold(error)
             raise
+
+    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
+        """Applies the primitive by an interpreter, whichever one is current.
+
+        Args:
+          trace: the interpreter (`mjax_ext.core.Trace`).
+          args: the operands.
+          more: their types, which are not needed and may be left out; then a dict of the params.
+        """
+        previous, thread.interpreter = thread.interpreter, trace
+        try:
+            return trace.process(self, tuple(args), more[-1])
+        except Exception as error:
+            fold(error)
+            raise
+        finally:
+            thread.interpreter = previous
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The params with which `bind` repeats an equation: those of the equation."""
+        return params
 
     # -- registration of rules --
 
@@ -476,8 +499,8 @@ class OperandsVaryError(LazyTypeError, shown_as=TypeError):
         self.least = least
 
 
-def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:
-    """The manual mesh axes along which all operands vary.
+def joint_varying(primitive: Primitive | str, avals: Sequence[Any]) -> frozenset[Any]:
+    """The manual mesh axes along which all operands of a primitive vary.
 
     Raises:
       OperandsVaryError: they do not vary alike.
@@ -485,7 +508,7 @@ def joint_varying(primitive: Primitive, avals: Sequence[Any]) -> frozenset[Any]:
     found = {a.varying for a in avals if a.varies}
     if len(found) > 1:
         raise OperandsVaryError(lambda: (
-            f"the operands of {primitive.name} vary along different mesh axes: "
+            f"the operands of {primitive} vary along different mesh axes: "
             f"{', '.join(map(str, avals))}. Cast those that vary less with "
             "mjax.lax.pcast(x, axes, to='varying')."))
     return found.pop() if found else no_axes

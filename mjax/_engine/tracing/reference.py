@@ -179,7 +179,7 @@ def refuse_aliases(info: DebugInfo, places: Sequence[int], refs: Sequence[Any]) 
         first = known.setdefault(id(ref), place)
         if first != place:
             raise LazyValueError(lambda ref=ref, first=first, place=place: (  # type: ignore[misc]
-                f"{info.func_name} takes the same reference of type {ref.aval} twice, as "
+                f"{info.func_src_info} takes the same reference of type {ref.aval} twice, as "
                 f"{info.arg_name(first)} and as {info.arg_name(place)}: what one writes the other "
                 f"would not read. Give it once.{ref.origin()}"))
     raise AssertionError
@@ -218,6 +218,6 @@ def refuse_returned(who: str, jaxpr: Jaxpr, error: type[LazyText] = LazyValueErr
                 f"given as {info.arg_name(jaxpr.invars.index(var))}"
                 if var in jaxpr.invars else "closed over")
         raise error(lambda var=var, came=came: (  # type: ignore[misc]
-            f"{who}: {jaxpr.debug_info.func_name} returns a reference of type {var.aval}, {came}: "
-            "references cannot be returned, nor be carried by loops. Close over it, or return what "
-            "it refers to, ref[...] or mjax.freeze(ref)."))
+            f"{who}: {jaxpr.debug_info.func_src_info} returns a reference of type {var.aval}, "
+            f"{came}: references cannot be returned, nor be carried by loops. Close over it, or "
+            "return what it refers to, ref[...] or mjax.freeze(ref)."))

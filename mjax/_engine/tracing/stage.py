@@ -7,6 +7,7 @@ function does not depend on which values are known.
 from __future__ import annotations
 
 import gc
+import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,6 +61,7 @@ class StageTracer(Tracer):
     """A variable of a jaxpr under construction."""
 
     __slots__ = ("variable",)
+    val = property(operator.attrgetter("variable"), doc="The variable, as JAX calls it.")
 
     def __init__(self, interp: StageInterpreter, var: Var):
         self.interp = interp
@@ -239,7 +241,7 @@ class StageInterpreter(Interpreter):
 
     def describe_origin(self, tracer: StageTracer) -> str:
         """Says where a tracer of this interpreter came from."""
-        where = f" It was made while tracing {self.debug_info.func_name}"
+        where = f" It was made while tracing {self.debug_info.func_src_info}"
         for eqn in self.eqns:
             if tracer.variable in eqn.outvars:
                 return f"{where}, by {eqn.primitive.name} at {summarize(eqn.source)}."
@@ -255,7 +257,7 @@ class StageInterpreter(Interpreter):
                 needed.update(v for v in eqn.invars if type(v) is not Literal)
         names = [self.debug_info.arg_name(i).removeprefix("argument ")
                  for i, v in enumerate(self.invars) if v in needed]
-        text = f"\nThe function is {self.debug_info.func_name}"
+        text = f"\nThe function is {self.debug_info.func_src_info}"
         if names:
             text += f"; the value depends on its {'arguments' if len(names) > 1 else 'argument'} "
             text += ", ".join(names[:5]) + (" and others" if len(names) > 5 else "")
@@ -299,7 +301,7 @@ def _run(interp: StageInterpreter, f: Callable[..., Sequence[Any]], in_avals: Se
 def _name_bad_result(f: Callable[..., Any], outs: Sequence[Any], debug_info: DebugInfo) -> None:
     """Raises the error for a result that is not an array, with its key path if there is one."""
     tree = getattr(f, "out_tree", None)
-    check_arguments(debug_info.func_name, list(outs) if tree is None else tree.unflatten(outs),
+    check_arguments(debug_info.func_src_info, list(outs) if tree is None else tree.unflatten(outs),
                     "result")
 
 

@@ -6,6 +6,7 @@ parent current, on bare values and their batch dims (None: the same for all elem
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import Any
@@ -84,6 +85,10 @@ class BatchTracer(Tracer):
         self.dim = dim
         self.aval = element_type(typeof(value), dim) if aval is None else aval
 
+    # JAX's spellings, for those who read tracers.
+    val = property(operator.attrgetter("value"), doc="The batch.")
+    batch_dim = property(operator.attrgetter("dim"), doc="The axis of the batch.")
+
     def below(self) -> Any:
         return self.value
 
@@ -96,6 +101,7 @@ class BatchInterpreter(Interpreter):
 
     __slots__ = ("axis",)
     name = mark = "vmap"
+    axis_data = property(operator.attrgetter("axis"), doc="The axis, as JAX calls it.")
 
     def __init__(self, parent: Interpreter, axis: AxisData):
         super().__init__(parent)

@@ -27,6 +27,7 @@ from mjax._engine.tracing.symbolic import not_mapped
 from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.elements import is_vmappable, spec_types
 from mjax_ext._tables import RuleTable
+from mjax_ext.interpreters._traces import BatchTrace, BatchTracer
 from mjax_ext.interpreters.batching._elements import (
     AxisSize,
     Elt,
@@ -69,6 +70,8 @@ __all__ = [
     # arguments of rules, and helpers to write them
     "AxisData", "BatchingRule", "NotMapped", "bdim_at_front", "broadcast", "matchaxis", "moveaxis",
     "not_mapped",
+    # its trace
+    "BatchTrace", "BatchTracer",
     # makers of rules, and the rules
     "broadcast_batcher", "defbroadcasting", "defreducer", "defvectorized", "reducer_batcher",
     "vectorized_batcher",

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 from mjax_ext._tables import RuleTable
+from mjax_ext.interpreters._traces import DynamicJaxprTrace, DynamicJaxprTracer, JaxprTracer
 from mjax_ext.interpreters.partial_eval._jaxprs import (
     close_jaxpr,
     convert_constvars_jaxpr,
@@ -70,6 +71,8 @@ from mjax_ext.interpreters.partial_eval._unknown import (
 __all__ = [
     # tables
     "custom_partial_eval_rules", "dce_rules", "partial_eval_jaxpr_custom_rules",
+    # traces and tracers
+    "DynamicJaxprTrace", "DynamicJaxprTracer", "JaxprTracer",
     # functions to jaxprs
     "abstract_eval_fun", "infer_lambda_input_type", "inline_jaxpr_into_trace", "trace_to_jaxpr",
     "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2",

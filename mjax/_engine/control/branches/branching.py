@@ -302,8 +302,8 @@ def _check_alike(who: str, name1: str, body1: Body, name2: str, body2: Body) -> 
         raise LazyTypeError(lambda: (
             f"{who}: the results of {name1} and {name2} must have the same structure, shapes and "
             f"dtypes, but differ:\n{differences(a, b, 'result')}\n"
-            f"{name1} is {body1.jaxpr.debug_info.func_name}\n"
-            f"{name2} is {body2.jaxpr.debug_info.func_name}"))
+            f"{name1} is {body1.jaxpr.debug_info.func_src_info}\n"
+            f"{name2} is {body2.jaxpr.debug_info.func_src_info}"))
 
 
 def _apply(index: Any, staged: _Staged, **params: Any) -> Any:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.control.frame import Frame
-from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.control.calls.call_primitive import CallPrimitive
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -24,12 +23,4 @@ def evaluates_as_call(primitive: Primitive, param: str) -> None:
     primitive.def_impl(impl)
 
 
-closed_call_p = Primitive("closed_call", multiple_results=True, types_cacheable=False,
-                          own_varying=True)
-closed_call_frame = Frame(closed_call_p, "call_jaxpr")
-evaluates_as_call(closed_call_p, "call_jaxpr")
-
-
-@closed_call_p.def_lowering
-def _closed_call_lowering(ctx: Any, *operands: Any, call_jaxpr: Jaxpr) -> Any:
-    return ctx.call(call_jaxpr, "closed_call", *operands)
+closed_call_p = CallPrimitive("closed_call")

@@ -20,7 +20,7 @@ import numpy as np
 from mjax._engine.base.errors import UnexpectedTracerError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.control.calls.closed_call import closed_call_frame
+from mjax._engine.control.calls.closed_call import closed_call_p
 from mjax._engine.control.frame import UNCUT, Frame
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -38,7 +38,7 @@ class _CompositeFrame(Frame):
     """Its derivatives and batches are those of its decomposition; it is never split."""
 
     derives = UNCUT
-    becomes = closed_call_frame
+    becomes = closed_call_p.frame
 
 
 _CompositeFrame(composite_p)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.control.calls.call_primitive import call_p
 from mjax._engine.control.calls.closed_call import closed_call_p
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.source import NameStack, SourceInfo, source_info_of
 
-_JAXPRS = {jit_p: "jaxpr", closed_call_p: "call_jaxpr"}
+_JAXPRS = {jit_p: "jaxpr", closed_call_p: "call_jaxpr", call_p: "call_jaxpr"}
 
 
 def runs_here(eqn: JaxprEqn) -> bool:
@@ -25,8 +26,8 @@ def inline_calls(jaxpr: Jaxpr, which: Callable[[JaxprEqn], bool] = runs_here) ->
 
     Args:
       jaxpr: a program; calls in its bodies of loops and branches stay.
-      which: whether an equation of `jit` or `closed_call` is replaced. By default it is, unless it
-        has a device or compiler options of its own.
+      which: whether an equation of `jit`, `call` or `closed_call` is replaced. By default it is,
+        unless it has a device or compiler options of its own.
 
     Returns:
       A program of the same inputs and results. Calls inside of the bodies are replaced too.

@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
@@ -26,11 +27,9 @@ from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.flat import check_arguments, check_callable
-from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.symbolic import Zero
 
-custom_jvp_call_p = Primitive("custom_jvp_call", multiple_results=True, types_cacheable=False,
-                              own_varying=True)
+custom_jvp_call_p = FunctionPrimitive("custom_jvp_call")
 
 
 class _JVPFrame(CustomFrame):
@@ -197,5 +196,21 @@ def _sum(out: Any, *terms: Any) -> Any:
     """The tangent of a result, from its terms."""
     return functools.reduce(add_tangents, terms) if terms else instantiate(zero_tangent(out))
 
+
+def _of_functions(pair: Pair, params: dict[str, Any]) -> custom_jvp:
+    """The function of flat values with a rule `jvp(*primals, *tangents) -> outs and tangents`."""
+    fun, jvp = pair.functions
+    custom = custom_jvp(fun)
+
+    def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+        found = jvp(*primals, *tangents)
+        n = len(found) // 2
+        return found[:n], found[n:]
+
+    custom.defjvp(rule, params["symbolic_zeros"])
+    return custom
+
+
+custom_jvp_call_p.of_functions = _of_functions
 
 __all__ = ["custom_jvp", "custom_jvp_call_p"]

@@ -316,7 +316,7 @@ def check_like(who: str, name: str, body: Body, wanted: Typed, has_aux: bool,
 
     If shapes differ, the error is of class `of_shapes`.
     """
-    where = body.jaxpr.debug_info.func_name
+    where = body.jaxpr.debug_info.func_src_info
     tree, avals = body.out_tree, body.jaxpr.out_avals
     if has_aux:
         parts = tree.children()

@@ -19,6 +19,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_jvp import custom_jvp
@@ -56,14 +57,12 @@ from mjax._engine.primitives.tangents import with_zeros, zero_tangent
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import Tracer, staging
-from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
-custom_vjp_call_p = Primitive("custom_vjp_call", multiple_results=True, types_cacheable=False,
-                              own_varying=True)
+custom_vjp_call_p = FunctionPrimitive("custom_vjp_call")
 
 
 class _VJPFrame(CustomFrame):
@@ -370,5 +369,32 @@ class custom_vjp(Custom):
                         "for what can never be traced, such as functions. Pass arrays as ordinary "
                         "arguments, and return None for their cotangents."))
 
+
+def _of_functions(pair: Pair, params: dict[str, Any]) -> custom_vjp:
+    """The function of flat values with rules of flat values.
+
+    `fwd` takes each operand, and whether it is differentiated; it gives residuals that are not
+    operands, then the results. `bwd` takes all residuals and the cotangents.
+    """
+    fun, fwd, bwd = pair.functions
+    custom = custom_vjp(fun)
+
+    def forward(*primals: CustomVJPPrimal) -> tuple[list[Any], list[Any]]:
+        found = fwd(*(x for p in primals for x in (p.value, p.perturbed)))
+        forwarded = params["out_trees"]()[2]
+        given = iter(found)
+        residuals = [next(given) if i is None else primals[i].value for i in forwarded]
+        return list(given), residuals
+
+    def backward(residuals: list[Any], cts: list[Any]) -> tuple[Any, ...]:
+        if not params["symbolic_zeros"]:
+            cts = [for_rule(from_rule(ct), False) for ct in cts]
+        return tuple(bwd(*residuals, *cts))
+
+    custom.defvjp(forward, backward, symbolic_zeros=True)
+    return custom
+
+
+custom_vjp_call_p.of_functions = _of_functions
 
 __all__ = ["custom_vjp", "custom_vjp_call_p"]

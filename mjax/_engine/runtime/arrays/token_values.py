@@ -14,6 +14,11 @@ class Token:
 
     Args:
       buffer: an array without elements.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> isinstance(lax.create_token(), core.Token)
+      True
     """
 
     __slots__ = ("__weakref__", "_array")

@@ -137,7 +137,8 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
 def _own(value: Any) -> Any:
     """A value as an array that is not shared."""
     if isinstance(value, Tracer):
-        refuse_dead(value)
+        lowered = value.full_lower()
+        return refuse_dead(value) if lowered is value else to_array(lowered, False)
     if type(value) is Token:
         return value  # it is transferred later, into an array of its own
     aval = typeof(value)

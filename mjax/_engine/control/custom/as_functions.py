@@ -1,0 +1,167 @@
+"""Functions with rules as functions of flat values, for interpreters of users.
+
+`functions_of` gives those of a call to a user's interpreter. That one may transform them, and then
+hands them to the interpreter below: `bind` of a `FunctionPrimitive` takes them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
+from mjax._engine.control.calls.call_primitive import as_wrapped
+from mjax._engine.control.calls.closures import MadeOfFunctions
+from mjax._engine.control.calls.wrapped import WrappedFun, wrap_init
+from mjax._engine.control.custom.symbolic_zeros import for_rule, from_rule
+from mjax._engine.ir.jaxpr import DebugInfo
+from mjax._engine.ir.pytree import tree_structure
+from mjax._engine.tracing.flat import describe_function
+from mjax._engine.tracing.interpreter import call_with
+from mjax._engine.tracing.primitive import Primitive
+
+
+class FunctionPrimitive(Primitive):
+    """A primitive that holds a function and its rules, whose `bind` also takes these.
+
+    `bind(*operands, subfuns=(function, *rules), **params)` calls the function with its rules under
+    the current interpreter. `of_functions(pair, params)` makes an object with a method `call(args,
+    kwargs)` of a `Pair`; the file of the primitive defines it.
+    """
+
+    __slots__ = ()
+    of_functions: Callable[[Pair, dict[str, Any]], Any]
+
+    def __init__(self, name: str):
+        super().__init__(name, multiple_results=True, types_cacheable=False, own_varying=True)
+
+    @boundary
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Calls a function with rules; without `subfuns` repeats an equation.
+
+        Args:
+          args: the operands.
+          params: `subfuns`, the function and its rules as `WrappedFun`s; or an equation's params.
+
+        Returns:
+          The list of results.
+        """
+        if "subfuns" not in params:
+            return super().bind(*args, **params)
+        return self.bind_with_trace(thread.interpreter, args, params)
+
+    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
+        """`bind` by an interpreter, whichever one is current; see `Primitive.bind_with_trace`."""
+        params = dict(more[-1])
+        if "subfuns" not in params:
+            return super().bind_with_trace(trace, args, params)
+        pair = Pair(params.pop("subfuns"))
+        outs = call_with(trace, self.of_functions(pair, params).call, tuple(args), {})
+        pair.bound = True
+        return outs
+
+
+class Pair:
+    """A function and its rules, which are bound together.
+
+    The functions may run more often than their stores can be filled, so each run empties these
+    first. While the primitive is bound, only the function that runs first keeps them filled: users
+    ask then which one has run (`merge_linear_aux`).
+
+    Args:
+      functions: the function and its rules.
+
+    Attributes:
+      functions: the same, to be called with flat values.
+      bound: whether `bind` has returned.
+      first: the function that ran first.
+    """
+
+    def __init__(self, functions: Iterable[Any]):
+        self.functions = [Running(as_wrapped(f), self) for f in functions]
+        self.bound = False
+        self.first: Running | None = None
+
+
+class Running(MadeOfFunctions):
+    """One of the functions of a `Pair`."""
+
+    def __init__(self, fun: WrappedFun, pair: Pair):
+        self.fun, self.pair, self.__name__ = fun, pair, fun.__name__
+
+    def __call__(self, *args: Any) -> list[Any]:
+        self._empty()
+        outs = list(self.fun.call_wrapped(*args))
+        self.pair.first = self.pair.first or self
+        if not (self.pair.bound or self.pair.first is self):
+            self._empty()
+        return outs
+
+    def _empty(self) -> None:
+        for store in self.fun.stores:
+            if store is not None:
+                store.reset()
+
+    def functions(self) -> Iterable[Any]:
+        """What is searched for traced values."""
+        return (self.fun,)
+
+
+# ---- calls, for interpreters of users ---------------------------------------------------
+
+
+def functions_of(call: Any) -> tuple[list[WrappedFun], dict[str, Any]]:
+    """The function of a call and its rules, as functions of flat values, and further params.
+
+    They run under the interpreter that is current when they are called.
+
+    Args:
+      call: a call of a function with rules (`control.custom.custom_calls`), or that of a batch.
+    """
+    custom, rules = call.custom, call.custom.rules()
+    symbolic = bool(custom.symbolic_zeros)
+    named = lambda f, users: wrap_init(
+        f, debug_info=DebugInfo(custom.who, describe_function(users)))
+    fun = named(call.run, custom.fun)
+    if "fwd" not in rules:
+        return [fun, named(_forward(call, symbolic), rules["jvp"])], {"symbolic_zeros": symbolic}
+    trees: list[Any] = []
+    fwd, bwd = _reverse(call, trees)
+    return [fun, named(fwd, rules["fwd"]), named(bwd, rules["bwd"])], {
+        "out_trees": lambda: trees[0], "symbolic_zeros": symbolic}
+
+
+def _forward(call: Any, symbolic: bool) -> Callable[..., list[Any]]:
+    def jvp(*args: Any) -> list[Any]:
+        n = len(args) // 2
+        outs, tangents = call.jvp(args[:n], list(map(from_rule, args[n:])))
+        return [*outs, *(for_rule(t, symbolic) for t in tangents)]
+
+    return jvp
+
+
+def _reverse(call: Any, trees: list[Any]) -> tuple[Callable[..., list[Any]], ...]:
+    """Both passes; the first one says the trees of the output and of the residuals."""
+    pulls: list[Any] = []
+
+    def fwd(*pairs: Any) -> list[Any]:
+        outs, residuals, pull = call.forward(list(map(bool, pairs[1::2])), pairs[::2])
+        n = len(residuals)
+        pulls[:], trees[:] = [pull], [(_flat(len(outs)), _flat(n), [None] * n)]
+        return [*residuals, *outs]
+
+    def bwd(*args: Any) -> list[Any]:
+        n = trees[0][1].num_leaves
+        cts: list[Any] = pulls[0](list(args[:n]), list(map(from_rule, args[n:])))
+        return cts
+
+    return fwd, bwd
+
+
+def _flat(n: int) -> Any:
+    """The tree of a list."""
+    return tree_structure([0] * n)
+
+
+__all__ = ["FunctionPrimitive", "Pair", "functions_of"]

@@ -1,0 +1,241 @@
+"""Traces: interpreters of users in JAX's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mjax._engine.base.thread import thread
+from mjax._engine.control.calls.call_primitive import CallPrimitive
+from mjax._engine.control.custom.as_functions import functions_of
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import Interpreter, check_alive
+from mjax._engine.tracing.rule_errors import describe_value
+
+
+class _TraceMeta(type):
+    """Every interpreter is a trace to `isinstance`."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Interpreter) if cls is Trace else (
+            type.__instancecheck__(cls, instance))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, Interpreter) if cls is Trace else (
+            type.__subclasscheck__(cls, subclass))
+
+
+class Trace(Interpreter, metaclass=_TraceMeta):
+    """An interpreter of a user's, in JAX's form: the base of quax's, for one.
+
+    A subclass defines `process_primitive(primitive, tracers, params)`, which gives one value, or a
+    list if `primitive.multiple_results`. Among the operands are its own tracers (`Tracer`), those
+    of other traces, arrays and numbers. Methods run under evaluation. A rule that computes on
+    behalf of outer transformations makes the trace below current: `with
+    set_current_trace(self.parent_trace)`.
+
+    `parent_trace` is that trace; the subclass sets it in `__init__`. Without it the trace counts as
+    one above evaluation.
+
+    Functions with rules of their own come to `process_custom_jvp_call` and
+    `process_custom_vjp_call`, calls by a `CallPrimitive` to `process_call`. Loops, branches and
+    `jit` come to `process_primitive` as primitives with jaxprs among their params;
+    `jaxpr_as_fun(jaxpr)` is a function to interpret again.
+
+    `core.Interpreter` does the same with less: it makes the tracers, finds the interpreter below,
+    takes trees, enters loops and branches, and needs one method.
+
+    Raises:
+      NotImplementedError: at an application whose method the subclass does not define.
+      TypeError: a method gives None, or not a list for several results; names it.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> class Named(core.Tracer):
+      ...   def __init__(self, trace, name, value):
+      ...     super().__init__(trace, mjax.typeof(value))
+      ...     self.name, self.value = name, value
+      >>> class Naming(core.Trace):
+      ...   def __init__(self, parent):
+      ...     super().__init__()
+      ...     self.parent_trace = parent
+      ...   def process_primitive(self, primitive, tracers, params):
+      ...     mine = [isinstance(t, Named) and t._trace is self for t in tracers]
+      ...     names = [t.name if m else str(t) for t, m in zip(tracers, mine)]
+      ...     values = [t.value if m else t for t, m in zip(tracers, mine)]
+      ...     with core.set_current_trace(self.parent_trace):
+      ...       out = primitive.bind(*values, **params)
+      ...     return Named(self, f"{primitive}({', '.join(names)})", out)
+      >>> def name_of(f, x):
+      ...   with core.take_current_trace() as parent:
+      ...     trace = Naming(parent)
+      ...     with core.set_current_trace(trace):
+      ...       return f(Named(trace, "x", x)).name
+      >>> name_of(lambda x: lax.sin(x) * 2.0, 1.0)
+      'mul(sin(x), 2.0)'
+
+    Source: JAX, `jax.core.Trace` of release 0.10.2.
+    """
+
+    __slots__ = ("parent_trace",)
+
+    def __init__(self) -> None:
+        self.function = None
+        self.alive = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the class, for messages."""
+        return type(self).__name__
+
+    @property
+    def parent(self) -> Any:  # type: ignore[override]
+        """The trace below, as the engine asks for it."""
+        return getattr(self, "parent_trace", evaluation)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+    # -- to be defined --
+
+    def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any],
+                          /) -> Any:
+        """Interprets an application of a primitive.
+
+        Args:
+          primitive: the primitive.
+          tracers: its operands.
+          params: its params.
+
+        Returns:
+          One value, or a list with `primitive.multiple_results`.
+        """
+        self._missing("process_primitive(primitive, tracers, params)", f"primitive {primitive}")
+
+    def process_call(self, call_primitive: Any, f: Any, tracers: Sequence[Any],
+                     params: dict[str, Any], /) -> list[Any]:
+        """Interprets a call of a function of flat values, `f.call_wrapped(*tracers)`.
+
+        Args:
+          call_primitive: a `CallPrimitive`.
+          f: a `WrappedFun`.
+          tracers: the operands.
+          params: the primitive's params, without the function.
+
+        Returns:
+          The list of results.
+        """
+        self._missing("process_call(call_primitive, f, tracers, params)",
+                      f"a call by {call_primitive}")
+
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Sequence[Any],
+                                /, *, symbolic_zeros: bool) -> list[Any]:
+        """Interprets a call of a `custom_jvp` function.
+
+        To drop the rule, return `fun.call_wrapped(*tracers)` with `self` current. To keep it,
+        transform both functions and bind them below: `primitive.bind_with_trace(
+        self.parent_trace, values, avals, dict(subfuns=(fun, jvp), symbolic_zeros=...))`.
+
+        Args:
+          primitive: `custom_jvp_call_p`.
+          fun: the function, of flat values; a `WrappedFun`.
+          jvp: its rule; takes the primals, then as many tangents; gives results, then tangents.
+          tracers: the operands.
+          symbolic_zeros: whether a tangent known to be zero is a `SymbolicZero`.
+
+        Returns:
+          The list of results.
+        """
+        self._missing("process_custom_jvp_call(primitive, fun, jvp, tracers, *, symbolic_zeros)",
+                      f"a call of {fun.__name__}, which has a rule for jvp")
+
+    def process_custom_vjp_call(self, primitive: Any, fun: Any, fwd: Any, bwd: Any,
+                                tracers: Sequence[Any], /, *, out_trees: Any,
+                                symbolic_zeros: bool) -> list[Any]:
+        """Interprets a call of a `custom_vjp` function.
+
+        Args:
+          primitive: `custom_vjp_call_p`.
+          fun: the function, of flat values; a `WrappedFun`.
+          fwd: takes each operand, followed by whether it is differentiated; gives the residuals,
+            then the results.
+          bwd: takes the residuals and the cotangents of the results; gives those of the operands.
+          tracers: the operands.
+          out_trees: after `fwd` has run, gives the trees of the results and of the residuals, and
+            for each residual the operand that it is, or None.
+          symbolic_zeros: whether a cotangent known to be zero is a `SymbolicZero`.
+
+        Returns:
+          The list of results.
+        """
+        self._missing("process_custom_vjp_call(primitive, fun, fwd, bwd, tracers, *, out_trees, "
+                      "symbolic_zeros)", f"a call of {fun.__name__}, which has rules for vjp")
+
+    def _missing(self, method: str, what: str) -> NoReturn:
+        raise NotImplementedError(
+            f"{self.name} does not interpret {what}: define {self.name}.{method}.")
+
+    # -- the engine's protocol --
+
+    def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        for arg in args:
+            check_alive(arg)
+        thread.interpreter = evaluation
+        try:
+            if isinstance(primitive, CallPrimitive):
+                rest = primitive.get_bind_params(params)
+                (f,) = rest.pop("subfuns")
+                return self._checked("process_call", primitive, self.process_call(
+                    primitive, f, list(args), rest))
+            return self._checked("process_primitive", primitive, self.process_primitive(
+                primitive, list(args), params))
+        finally:
+            thread.interpreter = self
+
+    def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        for value in values:
+            check_alive(value)
+        primitive, (functions, params) = call.frame.primitive, functions_of(call)
+        kind = "jvp" if len(functions) == 2 else "vjp"
+        method = f"process_custom_{kind}_call"
+        thread.interpreter = evaluation
+        try:
+            outs: list[Any] = self._checked(method, primitive, getattr(self, method)(
+                primitive, *functions, list(values), **params))
+            return outs
+        finally:
+            thread.interpreter = self
+
+    def _checked(self, method: str, primitive: Any, out: Any) -> Any:
+        """The result of a method."""
+        if primitive.multiple_results:
+            if isinstance(out, (list, tuple)):
+                return list(out)
+        elif out is not None:
+            return out
+        what = "None" if out is None else describe_value(out)
+        wanted = "a list of values" if primitive.multiple_results else "a value"
+        msg = (f"{self.name}.{method} returned {what} for primitive {primitive.name!r}; it must "
+               f"return {wanted}.{' Is a return statement missing?' if out is None else ''}")
+        raise TypeError(msg)
+
+
+class TraceTag:
+    """A tag by which a trace knows its tracers: `tracer._trace.tag is self.tag`.
+
+    All tags are equal, so that functions made with one are found again in caches; identity tells
+    them apart.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> core.TraceTag() == core.TraceTag()
+      True
+
+    Source: JAX, `jax.extend.core.TraceTag`.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TraceTag)
+
+    def __hash__(self) -> int:
+        return hash(TraceTag)

@@ -1,0 +1,46 @@
+"""Functions of lists that authors of interpreters use: JAX's `util`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from mjax._engine.base.util import merge_lists, partition_list, split_list
+from mjax._tools.api_util import safe_map, safe_zip
+
+__all__ = ["merge_lists", "partition_list", "safe_map", "safe_zip", "split_list", "unzip2",
+           "unzip3"]
+
+
+def unzip2(xys: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The first and the second items of pairs.
+
+    Example:
+      >>> from mjax_ext import util
+      >>> util.unzip2([(1, "a"), (2, "b")])
+      ((1, 2), ('a', 'b'))
+
+    Source: JAX, `jax.util.unzip2` of release 0.7.
+    """
+    pairs = list(xys)
+    return tuple(x for x, _ in pairs), tuple(y for _, y in pairs)
+
+
+def unzip3(xyzs: Iterable[tuple[Any, Any, Any]]
+           ) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """The first, second and third items of triples.
+
+    Example:
+      >>> from mjax_ext import util
+      >>> util.unzip3([(1, 2, 3), (4, 5, 6)])
+      ((1, 4), (2, 5), (3, 6))
+
+    Source: JAX, `jax._src.util.unzip3`.
+    """
+    triples = list(xyzs)
+    return (tuple(x for x, _, _ in triples), tuple(y for _, y, _ in triples),
+            tuple(z for _, _, z in triples))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
