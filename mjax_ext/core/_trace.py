@@ -7,7 +7,11 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.call_primitive import CallPrimitive
-from mjax._engine.control.custom.as_functions import functions_of
+from mjax._engine.control.custom.as_functions import (
+    FunctionPrimitive,
+    functions_in,
+    functions_of,
+)
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
@@ -178,31 +182,34 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     # -- the engine's protocol --
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        for arg in args:
-            check_alive(arg)
-        thread.interpreter = evaluation
-        try:
-            if isinstance(primitive, CallPrimitive):
-                rest = primitive.get_bind_params(params)
-                (f,) = rest.pop("subfuns")
-                return self._checked("process_call", primitive, self.process_call(
-                    primitive, f, list(args), rest))
-            return self._checked("process_primitive", primitive, self.process_primitive(
-                primitive, list(args), params))
-        finally:
-            thread.interpreter = self
+        if isinstance(primitive, FunctionPrimitive):
+            return self._custom(primitive, functions_in(primitive, params), args)
+        if isinstance(primitive, CallPrimitive):
+            rest = primitive.get_bind_params(params)
+            (f,) = rest.pop("subfuns")
+            return self._apart("process_call", primitive, args, lambda: self.process_call(
+                primitive, f, list(args), rest))
+        return self._apart("process_primitive", primitive, args, lambda: self.process_primitive(
+            primitive, list(args), params))
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
+        return self._custom(call.frame.primitive, functions_of(call), values)
+
+    def _custom(self, primitive: Any, parts: tuple[list[Any], dict[str, Any]],
+                values: Sequence[Any]) -> list[Any]:
+        functions, params = parts
+        method = f"process_custom_{'jvp' if len(functions) == 2 else 'vjp'}_call"
+        outs: list[Any] = self._apart(method, primitive, values, lambda: getattr(self, method)(
+            primitive, *functions, list(values), **params))
+        return outs
+
+    def _apart(self, method: str, primitive: Any, values: Sequence[Any], run: Any) -> Any:
+        """Runs a method under evaluation, and checks its result."""
         for value in values:
             check_alive(value)
-        primitive, (functions, params) = call.frame.primitive, functions_of(call)
-        kind = "jvp" if len(functions) == 2 else "vjp"
-        method = f"process_custom_{kind}_call"
         thread.interpreter = evaluation
         try:
-            outs: list[Any] = self._checked(method, primitive, getattr(self, method)(
-                primitive, *functions, list(values), **params))
-            return outs
+            return self._checked(method, primitive, run())
         finally:
             thread.interpreter = self
 

@@ -1,6 +1,6 @@
 """Functions with rules as functions of flat values, for interpreters of users.
 
-`functions_of` gives those of a call to a user's interpreter. That one may transform them, and then
+`functions_of` gives those of a call to a user's interpreter, `functions_in` those of an equation. That one may transform them, and then
 hands them to the interpreter below: `bind` of a `FunctionPrimitive` takes them back.
 """
 
@@ -20,6 +20,7 @@ from mjax._engine.ir.pytree import tree_structure
 from mjax._engine.tracing.flat import describe_function
 from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.stage import eval_jaxpr
 
 
 class FunctionPrimitive(Primitive):
@@ -111,42 +112,51 @@ class Running(MadeOfFunctions):
 # ---- calls, for interpreters of users ---------------------------------------------------
 
 
-def functions_of(call: Any) -> tuple[list[WrappedFun], dict[str, Any]]:
-    """The function of a call and its rules, as functions of flat values, and further params.
+def functions_of(rule: Any, run: Callable[..., list[Any]] | None = None
+                 ) -> tuple[list[WrappedFun], dict[str, Any]]:
+    """A function and its rules as functions of flat values, and further params.
 
     They run under the interpreter that is current when they are called.
 
     Args:
-      call: a call of a function with rules (`control.custom.custom_calls`), or that of a batch.
+      rule: a call (`control.custom.custom_calls`), that of a batch, or the rule of an equation.
+      run: the function; None: that of the call.
     """
-    custom, rules = call.custom, call.custom.rules()
+    custom, rules = rule.custom, rule.custom.rules()
     symbolic = bool(custom.symbolic_zeros)
     named = lambda f, users: wrap_init(
         f, debug_info=DebugInfo(custom.who, describe_function(users)))
-    fun = named(call.run, custom.fun)
+    fun = named(run or rule.run, custom.fun)
     if "fwd" not in rules:
-        return [fun, named(_forward(call, symbolic), rules["jvp"])], {"symbolic_zeros": symbolic}
+        return [fun, named(_forward(rule, symbolic), rules["jvp"])], {"symbolic_zeros": symbolic}
     trees: list[Any] = []
-    fwd, bwd = _reverse(call, trees)
+    fwd, bwd = _reverse(rule, trees)
     return [fun, named(fwd, rules["fwd"]), named(bwd, rules["bwd"])], {
         "out_trees": lambda: trees[0], "symbolic_zeros": symbolic}
 
 
-def _forward(call: Any, symbolic: bool) -> Callable[..., list[Any]]:
+def functions_in(primitive: FunctionPrimitive, params: dict[str, Any]
+                 ) -> tuple[list[WrappedFun], dict[str, Any]]:
+    """`functions_of` an equation, from its params."""
+    frame, jaxpr = primitive.frame, primitive.frame.body(params)
+    return functions_of(params[frame.rule], lambda *args: eval_jaxpr(jaxpr, jaxpr.consts, *args))
+
+
+def _forward(rule: Any, symbolic: bool) -> Callable[..., list[Any]]:
     def jvp(*args: Any) -> list[Any]:
         n = len(args) // 2
-        outs, tangents = call.jvp(args[:n], list(map(from_rule, args[n:])))
+        outs, tangents = rule.jvp(args[:n], list(map(from_rule, args[n:])))
         return [*outs, *(for_rule(t, symbolic) for t in tangents)]
 
     return jvp
 
 
-def _reverse(call: Any, trees: list[Any]) -> tuple[Callable[..., list[Any]], ...]:
+def _reverse(rule: Any, trees: list[Any]) -> tuple[Callable[..., list[Any]], ...]:
     """Both passes; the first one says the trees of the output and of the residuals."""
     pulls: list[Any] = []
 
     def fwd(*pairs: Any) -> list[Any]:
-        outs, residuals, pull = call.forward(list(map(bool, pairs[1::2])), pairs[::2])
+        outs, residuals, pull = rule.forward(list(map(bool, pairs[1::2])), pairs[::2])
         n = len(residuals)
         pulls[:], trees[:] = [pull], [(_flat(len(outs)), _flat(n), [None] * n)]
         return [*residuals, *outs]
@@ -164,4 +174,4 @@ def _flat(n: int) -> Any:
     return tree_structure([0] * n)
 
 
-__all__ = ["FunctionPrimitive", "Pair", "functions_of"]
+__all__ = ["FunctionPrimitive", "Pair", "functions_in", "functions_of"]
