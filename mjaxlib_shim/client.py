@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import gates
 from .native import ext, xc
@@ -27,11 +27,15 @@ __all__ = [
     "Client",
     "Device",
     "DeviceList",
+    "Factory",
     "client_for",
+    "clients_gone",
     "cpu_client",
     "device_list",
+    "factories_by_priority",
     "platforms",
     "prepare_process",
+    "register_factory",
     "set_cpu_asynchronous",
     "set_num_cpu_devices",
     "unfinished_at_exit",
@@ -146,7 +150,35 @@ def _configured_cpu_client(**options: Any) -> Any:
     return client
 
 
-_FACTORIES: dict[str, Callable[..., Any]] = {"cpu": _configured_cpu_client}
+class Factory(NamedTuple):
+    """A function that makes the client of a platform.
+
+    `priority`: the platform of the highest one is the default. `fail_quietly`: whether the
+    default is another platform if this one fails.
+    """
+
+    make: Callable[..., Any]
+    priority: int = 0
+    fail_quietly: bool = True
+
+
+_FACTORIES: dict[str, Factory] = {"cpu": Factory(_configured_cpu_client, fail_quietly=False)}
+
+
+def register_factory(platform: str, factory: Factory) -> None:
+    """Lets `client_for` make clients of a platform."""
+    _FACTORIES[platform] = factory
+
+
+def factories_by_priority() -> list[tuple[str, Factory]]:
+    """The platforms, that of the highest priority first; among equals the older first."""
+    return sorted(_FACTORIES.items(), key=lambda item: -item[1].priority)
+
+
+def clients_gone() -> None:
+    """Told when clients are no longer used: the number of CPU devices may change."""
+    global _cpu_in_use
+    _cpu_in_use = False
 
 
 def vendor_platform(device: Device) -> str:
@@ -174,7 +206,7 @@ def client_for(platform: str, **options: Any) -> Any:
     except KeyError:
         known = ", ".join(sorted(_FACTORIES))
         raise ValueError(f"no client for platform {platform!r}; known: {known}") from None
-    return factory(**options)
+    return factory.make(**options)
 
 
 def unfinished_at_exit(client: Any) -> list[Any] | None:

@@ -21,6 +21,7 @@ from .native import ext, xc
 __all__ = [
     "LoadedExecutable",
     "UnknownOptionError",
+    "any_compile_options",
     "compile_module",
     "compile_options",
     "cost_analysis",
@@ -28,6 +29,7 @@ __all__ = [
     "deserialize",
     "has_collectives",
     "hlo_text",
+    "ifrt_programs",
     "memory_analysis",
     "output_shardings",
     "parameter_shardings",
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 LoadedExecutable: Any = ext.LoadedExecutable
+#: Makers of programs for `Client.compile_ifrt_program`, those of plugins among them.
+ifrt_programs: Any = ext.ifrt_programs
 
 
 class UnknownOptionError(xc.XlaRuntimeError, ValueError):  # type: ignore[misc]
@@ -121,15 +125,31 @@ def compile_options(
             f"{num_replicas} replicas of {num_partitions} partitions need "
             f"{num_replicas * num_partitions} devices, not {len(devices)}"
         )
+    ids = np.array([device.id for device in devices], np.int32)
+    return any_compile_options(
+        ids.reshape(num_replicas, num_partitions),
+        num_partitions=num_partitions,
+        num_replicas=num_replicas,
+        options=options,
+    )
+
+
+def any_compile_options(
+    ids: np.ndarray[Any, Any] | None,
+    *,
+    num_partitions: int,
+    num_replicas: int,
+    options: Mapping[str, object] | None = None,
+) -> Any:
+    """`compile_options` for ids of devices, by replica and partition; None: XLA chooses."""
     settings = xc.CompileOptions()
     build = settings.executable_build_options
-    ids = np.array([device.id for device in devices], np.int32)
-    assignment = xc.DeviceAssignment.create(ids.reshape(num_replicas, num_partitions))
     # XLA reads some of these from one object and some from another.
     for target in (settings, build):
         target.num_replicas = num_replicas
         target.num_partitions = num_partitions
-        target.device_assignment = assignment
+        if ids is not None:
+            target.device_assignment = xc.DeviceAssignment.create(ids)
     if num_partitions > 1:
         build.use_spmd_partitioning = True
         build.use_shardy_partitioner = True

@@ -8,6 +8,7 @@ runs between `hlo.AddOp` and the class.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import io
 import threading
@@ -20,6 +21,7 @@ __all__ = [
     "bytecode",
     "chlo",
     "context",
+    "context_class",
     "dialect_registry",
     "dialects",
     "full_context",
@@ -106,16 +108,8 @@ def new_context() -> Any:
     One thread at a time uses a context. It keeps everything built in it, large constants
     included, so each module has its own.
     """
-    registry = dialect_registry()
-    base = ir.Context
-
-    class Context(base):  # type: ignore[misc, valid-type]
-        def __init__(self) -> None:
-            # ir.Context.__init__ would load all dialects.
-            super(base, self).__init__()
-
-    result = Context()
-    result.append_dialect_registry(registry)
+    result = context_class()()
+    result.append_dialect_registry(dialect_registry())
     # One module is built by one thread; the pool would start a thread per core.
     result.enable_multithreading(False)
     for dialect in (sdy, chlo, hlo):
@@ -132,6 +126,21 @@ def full_context() -> Any:
     dialects.mhlo.register_mhlo_dialect(result)
     result.load_all_available_dialects()
     return result
+
+
+@functools.cache
+def context_class() -> Any:
+    """The class of contexts that know no dialect yet."""
+    base = ir.Context
+
+    class Context(base):  # type: ignore[misc, valid-type]
+        """An `ir.Context` without dialects."""
+
+        def __init__(self) -> None:
+            # ir.Context.__init__ would load all dialects.
+            super(base, self).__init__()
+
+    return Context
 
 
 def dialect_registry() -> Any:

@@ -9,7 +9,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, JaxprEqnContext, Literal, Var
-from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.source import NameStack, SourceInfo, current_traceback, plain
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
@@ -116,6 +116,8 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
 
     Source: JAX, `jax.extend.core.new_jaxpr_eqn`.
     """
+    if type(source_info) is SourceInfo:
+        source_info = source_info.replace(name_stack=NameStack(plain(source_info.name_stack)))
     return JaxprEqn(primitive, list(invars), list(outvars), params, effects,
                     source_info or current_traceback())
 

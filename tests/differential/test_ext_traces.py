@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import jax
+import jax.api_util
 import jax.extend.core.primitives
 import jax.extend.linear_util
 import numpy as np
@@ -187,8 +188,6 @@ def outcomes(jax_like, lib):
 
 
 def test_a_library_that_sets_and_takes_the_current_trace():
-    import jax.api_util  # noqa: F401
-
     found = [list(outcomes(m, library("stateful", m is jax))) for m in (mjax, jax)]
     for ours, theirs in zip(*found, strict=True):
         if isinstance(ours, str):

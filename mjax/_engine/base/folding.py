@@ -30,7 +30,18 @@ _is_engine: dict[str, bool] = {}
 
 
 def register_exclusion(path: str) -> None:
-    """Counts a file, or all files below a folder, as engine code in tracebacks."""
+    """Counts a file, or all files below a folder, as engine code: tracebacks and the sources of
+    equations skip it.
+
+    Args:
+      path: of the file or folder; a library passes its `__file__`.
+
+    Example:
+      >>> from mjax_ext import traceback_util
+      >>> traceback_util.register_exclusion("/somewhere/mine.py")
+
+    Source: JAX, `jax.extend.source_info_util.register_exclusion`.
+    """
     _EXCLUDED.append(os.path.abspath(path) + os.sep)
     _is_engine.clear()
 
@@ -48,23 +59,51 @@ def fold(error: BaseException) -> None:
     if thread.options.traceback_filtering == "off":
         return
     _drop_inner_context(error)
-    kept: list[TracebackType] = []
-    dropped = False
-    tb = error.__traceback__
-    while tb is not None:
-        if is_engine_file(tb.tb_frame.f_code.co_filename):
-            dropped = True
-        else:
-            kept.append(tb)
-        tb = tb.tb_next
-    if not dropped:
+    whole = error.__traceback__
+    if whole is None:
         return
-    chain: TracebackType | None = None
-    for tb in reversed(kept):
-        chain = TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
-    error.__traceback__ = chain
+    folded = filter_traceback(whole)
+    if folded is whole:
+        return
+    error.__traceback__ = folded
     if _NOTE not in getattr(error, "__notes__", ()):
         error.add_note(_NOTE)
+
+
+def filter_traceback(tb: TracebackType) -> TracebackType | None:
+    """A traceback without the frames of mjax and of registered files.
+
+    Args:
+      tb: the traceback of an exception.
+
+    Returns:
+      The same object if there are none; None if there are no others.
+
+    Example:
+      >>> from mjax_ext import traceback_util
+      >>> try:
+      ...   1 / 0
+      ... except ZeroDivisionError as error:
+      ...   tb = error.__traceback__
+      >>> traceback_util.filter_traceback(tb) is tb
+      True
+
+    Source: JAX, `jax._src.traceback_util.filter_traceback`.
+    """
+    kept: list[TracebackType] = []
+    dropped, inner = False, tb
+    while inner is not None:
+        if is_engine_file(inner.tb_frame.f_code.co_filename):
+            dropped = True
+        else:
+            kept.append(inner)
+        inner = inner.tb_next
+    if not dropped:
+        return tb
+    chain: TracebackType | None = None
+    for inner in reversed(kept):
+        chain = TracebackType(chain, inner.tb_frame, inner.tb_lasti, inner.tb_lineno)
+    return chain
 
 
 def _drop_inner_context(error: BaseException) -> None:

@@ -73,8 +73,14 @@ class Generation:
 generation = Generation()
 
 
+#: Caches of users, which are cleared too.
+registered: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
 def forget_programs() -> None:
     """Forgets all types, jaxprs and compiled programs that were made so far."""
+    for cache in list(registered):
+        cache.cache_clear()
     generation.number += 1
     for reference in _caches.valuerefs():
         cache = reference()

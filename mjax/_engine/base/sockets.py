@@ -100,6 +100,10 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
         "Taylor mode looks for rules of primitives, which users add to"),
     "series.always_rules": (
         ("_jet.references",), "Taylor mode looks for rules that apply even without terms"),
+    "register_factory": (
+        ("mjax_ext.backend",), "users add platforms: name -> a function that makes the client"),
+    "program_caches.registered": (
+        ("mjax_ext.backend",), "users' caches are cleared together with those of the engine"),
     "register_prng": (
         ("_engine.primitives.counter_generators", "_engine.primitives.rng",
          "_engine.primitives.threefry"),

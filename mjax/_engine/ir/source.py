@@ -19,8 +19,8 @@ from mjax._engine.base.thread import thread
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
-__all__ = ["Frame", "NameStack", "Scope", "SourceInfo", "current_traceback", "here",
-           "replayed", "source_info_of", "summarize", "user_frame", "user_frames", "warn",
+__all__ = ["Frame", "Mark", "NameStack", "Scope", "SourceInfo", "current_traceback", "here",
+           "plain", "replayed", "source_info_of", "summarize", "user_frame", "user_frames", "warn",
            "without_names"]
 
 
@@ -32,20 +32,83 @@ class Frame(Record):
     line: int
 
 
-class NameStack(tuple[str, ...]):
-    """Names of scopes, the outermost first; as a text `outer/inner`."""
+class Mark(str):
+    """The name of a transformation among those of scopes: in texts it wraps the next one."""
 
     __slots__ = ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mark) and str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((Mark, str(self)))
+
+
+class NameStack(tuple[str, ...]):
+    """Names of scopes, the outermost first; as a text `outer/jvp(inner)`.
+
+    Example:
+      >>> from mjax_ext import source_info_util
+      >>> stack = source_info_util.new_name_stack("outer").transform("jvp").extend("inner")
+      >>> str(stack), len(stack), str(stack[:1] + stack)
+      ('outer/jvp(inner)', 3, 'outer/outer/jvp(inner)')
+
+    Source: JAX, `jax.extend.source_info_util.NameStack`.
+    """
+
+    __slots__ = ()
+
+    def extend(self, name: str) -> NameStack:
+        """The stack with one more scope inside."""
+        return NameStack((*self, name))
+
+    def transform(self, transform_name: str) -> NameStack:
+        """The stack with a transformation inside, which wraps the scopes to come."""
+        return NameStack((*self, Mark(transform_name)))
+
+    def __add__(self, other: Any) -> NameStack:
+        return NameStack((*self, *other))
+
+    def __radd__(self, other: Any) -> NameStack:
+        return NameStack((*other, *self))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return NameStack(found) if isinstance(index, slice) else found
+
     def __str__(self) -> str:
-        return "/".join(self)
+        return "/".join(plain(self))
+
+
+def plain(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of scopes, wrapped in those of transformations."""
+    found: tuple[str, ...] = ()
+    for name in reversed(names):
+        found = _wrapped(name, found) if type(name) is Mark else (name, *found)
+    return found
 
 
 class SourceInfo(Record):
-    """The value of `eqn.source_info`: the traceback and the stack of `named_scope` names."""
+    """The value of `eqn.source_info`: the traceback and the stack of `named_scope` names.
+
+    Example:
+      >>> eqn, = mjax.make_jaxpr(mjax.named_call(lax.sin, name="waves"))(1.0).eqns
+      >>> str(eqn.source_info.name_stack)
+      'waves'
+
+    Source: JAX, `jax.extend.source_info_util.SourceInfo`.
+    """
 
     traceback: Any
     name_stack: NameStack = NameStack()
+
+    def replace(self, *, traceback: Any = None, name_stack: NameStack | None = None) -> SourceInfo:
+        """The same with another traceback or stack; None: as it is."""
+        return SourceInfo(self.traceback if traceback is None else traceback,
+                          self.name_stack if name_stack is None else name_stack)
 
 
 class Scope:
@@ -75,13 +138,14 @@ class Scope:
         """The source of an equation that an interpreter stages now."""
         known, names = self._last
         if known is not interpreter:
-            names = self._names_in(interpreter)
+            names = plain(self.names_in(interpreter))
             self._last = (interpreter, names)
         traceback = self.traceback or current_traceback()
         return SourceInfo(traceback, NameStack(names)) if names else traceback
 
-    def _names_in(self, interpreter: Any) -> tuple[str, ...]:
-        """The names of this and outer scopes that were opened under an interpreter."""
+    def names_in(self, interpreter: Any) -> tuple[str, ...]:
+        """The names of this and outer scopes that were opened under an interpreter, and marks of
+        the transformations between them."""
         names: tuple[str, ...] = ()
         scope: Scope | None = self
         while scope is not None:
@@ -91,7 +155,7 @@ class Scope:
                 if inner is interpreter:
                     return names
                 if inner.mark:
-                    names = _wrapped(inner.mark, names)
+                    names = (Mark(inner.mark), *names)
                 inner = inner.parent
             scope = scope.outer
         return ()  # it was opened around the interpreter
@@ -160,10 +224,24 @@ def user_frame(source: Any) -> Frame | None:
     return frames[0] if frames else None
 
 
-def summarize(source: Any) -> str:
-    """`file:line (function)` of the innermost user frame."""
-    frame = user_frame(source)
-    return f"{frame.file}:{frame.line} ({frame.function})" if frame else "<unknown source>"
+def summarize(source: Any, num_frames: int = 1) -> str:
+    """`file:line (function)` of the user's innermost frames, one a line, the innermost last.
+
+    Args:
+      source: the `source_info` of an equation.
+      num_frames: the number of frames.
+
+    Example:
+      >>> from mjax_ext import source_info_util
+      >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
+      >>> source_info_util.summarize(eqn.source_info)
+      '...:1 (<module>)'
+
+    Source: JAX, `jax.extend.source_info_util.summarize`.
+    """
+    frames = user_frames(source)[:num_frames]
+    return "\n".join(f"{f.file}:{f.line} ({f.function})" for f in reversed(frames)) or (
+        "<unknown source>")
 
 
 def warn(text: str, category: type[Warning] = UserWarning) -> None:

@@ -1,7 +1,8 @@
 """Functions with rules as functions of flat values, for interpreters of users.
 
-`functions_of` gives those of a call to a user's interpreter, `functions_in` those of an equation. That one may transform them, and then
-hands them to the interpreter below: `bind` of a `FunctionPrimitive` takes them back.
+`functions_of` gives those of a call to a user's interpreter, `functions_in` those of an equation.
+The interpreter may transform them, and then hands them to the one below: `bind` of a
+`FunctionPrimitive` takes them back.
 """
 
 from __future__ import annotations

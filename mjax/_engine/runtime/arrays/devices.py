@@ -63,12 +63,57 @@ def _default_platform() -> str:
                f"variable JAX_{flag.upper()} or MJAX_{flag.upper()}) is {asked!r}, and mjax has "
                f"{', '.join(map(repr, shim.platforms()))}.")
         raise RuntimeError(msg)
-    return names[0] if names else "cpu"
+    return names[0] if names else _preferred()
+
+
+def _preferred() -> str:
+    """The platform of the highest priority that has a client."""
+    global _first_choice
+    if _first_choice is None:
+        for platform, factory in shim.factories_by_priority():
+            try:
+                client(platform)
+            except Exception:
+                if not factory.fail_quietly:
+                    raise
+            else:
+                _first_choice = platform
+                break
+    return _first_choice or "cpu"
+
+
+#: The default platform, once it is known.
+_first_choice: str | None = None
 
 
 def made() -> list[Any]:
     """The clients made so far."""
     return list(_clients.values())
+
+
+def register_factory(platform: str, factory: shim.Factory) -> None:
+    """Lets `client` make clients of a platform.
+
+    Raises:
+      RuntimeError: the platform has a client.
+    """
+    global _first_choice
+    if platform in _clients:
+        msg = (f"platform {platform!r} has a client already: register its factory before the first "
+               "computation, or drop the clients (mjax_ext.backend.clear_backends).")
+        raise RuntimeError(msg)
+    shim.register_factory(platform, factory)
+    if not _clients:
+        _first_choice = None
+
+
+def forget_clients() -> None:
+    """Makes new clients from now on; arrays and programs of the old ones keep these."""
+    global _first, _first_choice
+    with _lock:
+        _clients.clear()
+        _first = _first_choice = None
+        shim.clients_gone()
 
 
 @boundary

@@ -115,6 +115,12 @@ def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
 _hosts = BoundedCache()
 
 
+def forget_devices() -> None:
+    """Forgets values and functions that belong to devices, when others take their place."""
+    for cache in (_hosts, _scalars, _targets, _brought):
+        cache.clear()
+
+
 def from_scalar(value: Any, text: str | None = None) -> Array:
     """A Python or NumPy scalar as an array that all uses share.
 
