@@ -32,7 +32,7 @@ DimSize = Any
 Shape = Sequence[DimSize]
 
 #: The types of values that hold numbers of NumPy; lists of types of arrays add `mjax.Array`.
-array_types: set[type] = {np.ndarray, *(d.type for d in NUMPY_DTYPES)}
+array_types: set[type] = {np.ndarray, np.intc, np.longlong, *(d.type for d in NUMPY_DTYPES)}
 
 
 # ---- values ------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
         if primitive.multiple_results:
             if isinstance(out, (list, tuple)):
                 return list(out)
-        elif out is not None:
+        elif out is not None and not isinstance(out, (list, tuple)):
             return out
         what = "None" if out is None else describe_value(out)
         wanted = "a list of values" if primitive.multiple_results else "a value"

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 from mjax._engine.base.thread import thread
 
@@ -91,7 +91,7 @@ def filter_traceback(tb: TracebackType) -> TracebackType | None:
     Source: JAX, `jax._src.traceback_util.filter_traceback`.
     """
     kept: list[TracebackType] = []
-    dropped, inner = False, tb
+    dropped, inner = False, cast("TracebackType | None", tb)
     while inner is not None:
         if is_engine_file(inner.tb_frame.f_code.co_filename):
             dropped = True

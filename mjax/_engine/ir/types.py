@@ -532,10 +532,11 @@ def typeof(x: Any) -> Any:
     if isinstance(x, (np.ndarray, np.generic)):
         refuse_masked_array(x)
         return _typeof_numpy(x)
-    for base in type(x).__mro__:
-        # Subclasses of Python scalars, such as enum.IntEnum.
-        if base in (bool, int, float, complex):
-            return typeof_handlers[base](x)
+    for base in type(x).__mro__[1:]:
+        # Subclasses of Python scalars, such as enum.IntEnum, and of users' classes.
+        handler = typeof_handlers.get(base)
+        if handler is not None:
+            return handler(x)
     raise LazyArgumentError(lambda: (
         f"{x!r} of type {type(x).__name__} is not a valid array: {_instead(x)}"))
 

@@ -315,13 +315,16 @@ def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
         thread.interpreter = previous
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
+               propagate_source_info: bool = True) -> list[Any]:
     """Evaluates a jaxpr under the current interpreter.
 
     Args:
       jaxpr: the program.
       consts: values of its constants (`jaxpr.consts`).
       args: values of its inputs.
+      propagate_source_info: whether what is staged has the sources of its equations, rather than
+        that of this call.
 
     Returns:
       The list of results. Goes through the current interpreter, so that it can itself be
@@ -350,7 +353,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     try:
         for (primitive, invars, outvars, params, _, source), last in zip(
                 jaxpr.eqns, last_uses(jaxpr), strict=True):
-            thread.source = replayed(source, outer) if scoped else source
+            if propagate_source_info:
+                thread.source = replayed(source, outer) if scoped else source
             values = tuple([v.val if type(v) is Literal else env[v] for v in invars])
             out = thread.interpreter.process(primitive, values, params)
             if primitive.multiple_results:

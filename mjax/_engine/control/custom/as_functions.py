@@ -18,7 +18,7 @@ from mjax._engine.control.calls.wrapped import WrappedFun, wrap_init
 from mjax._engine.control.custom.symbolic_zeros import for_rule, from_rule
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import tree_structure
-from mjax._engine.tracing.flat import describe_function
+from mjax._engine.tracing.flat import describe_function, function_name
 from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -125,15 +125,21 @@ def functions_of(rule: Any, run: Callable[..., list[Any]] | None = None
     """
     custom, rules = rule.custom, rule.custom.rules()
     symbolic = bool(custom.symbolic_zeros)
-    named = lambda f, users: wrap_init(
-        f, debug_info=DebugInfo(custom.who, describe_function(users)))
-    fun = named(run or rule.run, custom.fun)
+    fun = _named(run or rule.run, custom, custom.fun)
     if "fwd" not in rules:
-        return [fun, named(_forward(rule, symbolic), rules["jvp"])], {"symbolic_zeros": symbolic}
+        jvp = _named(_forward(rule, symbolic), custom, rules["jvp"])
+        return [fun, jvp], {"symbolic_zeros": symbolic}
     trees: list[Any] = []
     fwd, bwd = _reverse(rule, trees)
-    return [fun, named(fwd, rules["fwd"]), named(bwd, rules["bwd"])], {
+    return [fun, _named(fwd, custom, rules["fwd"]), _named(bwd, custom, rules["bwd"])], {
         "out_trees": lambda: trees[0], "symbolic_zeros": symbolic}
+
+
+def _named(f: Callable[..., list[Any]], custom: Any, users: Callable[..., Any]) -> WrappedFun:
+    """A function under the name of the user's function that it calls."""
+    own = lambda *args: f(*args)
+    own.__name__ = function_name(users)
+    return wrap_init(own, debug_info=DebugInfo(custom.who, describe_function(users)))
 
 
 def functions_in(primitive: FunctionPrimitive, params: dict[str, Any]

@@ -1,0 +1,557 @@
+"""Traces of users: the protocol between a `core.Trace` and the engine, and the current trace."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax.errors import TracerBoolConversionError, UnexpectedTracerError
+from mjax_ext import core
+from mjax_ext import linear_util as lu
+from mjax_ext.core import primitives
+from mjax_ext.interpreters import ad, batching, partial_eval
+
+X = np.array([0.5, 1.0, 2.0], np.float32)
+
+
+class Tracer(core.Tracer):
+    def __init__(self, trace, value):
+        super().__init__(trace, mjax.typeof(value))
+        self.value = value
+
+
+class Noting(core.Trace):
+    """Notes the names of primitives, and runs them below."""
+
+    def __init__(self, parent):
+        super().__init__()
+        self.parent_trace, self.names = parent, []
+
+    def value(self, x):
+        return x.value if isinstance(x, Tracer) and x._trace is self else x
+
+    def process_primitive(self, primitive, tracers, params):
+        self.names.append(primitive.name)
+        with core.set_current_trace(self.parent_trace):
+            out = primitive.bind(*map(self.value, tracers), **params)
+        return [Tracer(self, x) for x in out] if primitive.multiple_results else Tracer(self, out)
+
+
+def run(cls, f, *args):
+    """Runs a function under a trace of a class; gives the result and the trace."""
+    with core.take_current_trace() as parent:
+        trace = cls(parent)
+        with core.set_current_trace(trace):
+            out = f(*[Tracer(trace, x) for x in args])
+    return mjax.tree.map(trace.value, out), trace
+
+
+def test_all_operations_come_to_the_current_trace():
+    out, trace = run(Noting, lambda x: (lax.sin(x) + jnp.zeros(3), lax.exp(1.0)), X)
+    np.testing.assert_allclose(out[0], np.sin(X), rtol=1e-6)
+    assert trace.names == ["sin", "broadcast_in_dim", "add", "exp"]
+
+
+def test_values_of_other_traces_are_operands_like_others():
+    def f(x, y):
+        return run(Noting, lambda z: z * x + y, x)[0]
+
+    np.testing.assert_allclose(mjax.jit(f)(X, X), X * X + X)
+    np.testing.assert_allclose(mjax.jvp(f, (X, X), (X, X))[1], 2 * X * X + X, rtol=1e-6)
+    np.testing.assert_allclose(mjax.vmap(f, in_axes=(0, None))(X, 1.0), X * X + 1)
+    (inner, _), outer = run(Noting, lambda x: run(Noting, lambda y: y * x, x), X)
+    np.testing.assert_allclose(inner, X * X)
+    assert outer.names == ["mul"]
+
+
+def test_tracers_are_arrays():
+    seen = []
+    run(Noting, lambda x: seen.append((isinstance(x, mjax.Array), x.shape, x.dtype, len(x),
+                                       repr(x))) or x[0], X)
+    assert seen == [(True, (3,), np.dtype("float32"), 3, "Traced<float32[3]>with<Noting>")]
+    with pytest.raises(TracerBoolConversionError, match="while Noting traces"):
+        run(Noting, lambda x: 1 if x[0] > 0 else 0, X)
+
+
+def test_a_tracer_that_adds_nothing_becomes_its_value_under_evaluation():
+    class Thin(Tracer):
+        def full_lower(self):
+            return core.full_lower(self.value)
+
+    trace = Noting(core.find_top_trace(()))
+    np.testing.assert_allclose(lax.sin(Thin(trace, Thin(trace, X))), np.sin(X), rtol=1e-6)
+    with pytest.raises(UnexpectedTracerError):
+        lax.sin(Tracer(trace, X))
+
+
+def test_tracers_of_an_ended_trace_are_refused():
+    leaked = []
+    _, trace = run(Noting, lambda x: leaked.append(x) or x, X)
+    assert trace.is_valid()
+    trace.invalidate()
+    assert not trace.is_valid()
+    for use in (lax.sin, mjax.jit(lax.sin), lambda x: run(Noting, lax.sin, x)):
+        with pytest.raises(UnexpectedTracerError, match="after the Noting trace"):
+            use(leaked[0])
+
+
+def test_leaks_are_found_where_a_trace_ends():
+    leaked = []
+
+    def go():
+        with core.take_current_trace() as parent:
+            trace = Noting(parent)
+            with core.set_current_trace(trace, check_leaks=True):
+                leaked.append(lax.sin(Tracer(trace, X)))
+
+    go()
+    with mjax.checking_leaks(), pytest.raises(UnexpectedTracerError, match="outlived the Noting"):
+        go()
+
+
+class Silent(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        return None
+
+
+class Single(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        return Tracer(self, X)
+
+
+@mjax.custom_jvp
+def ruled(x):
+    return lax.sin(x)
+
+
+ruled.defjvp(lambda p, t: (lax.sin(*p), t[0]))
+
+
+@mjax.custom_vjp
+def pulled(x):
+    return lax.sin(x)
+
+
+pulled.defvjp(lambda x: (lax.sin(x), None), lambda _, ct: (ct,))
+several_p = core.Primitive("several", multiple_results=True)
+
+
+class Listing(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        return [Tracer(self, X)]
+
+
+region_p = core.CallPrimitive("region")
+REGION = lambda x: region_p.bind(x, subfuns=(lu.wrap_init(lambda x: [lax.sin(x)]),))[0]
+
+
+@pytest.mark.parametrize(("cls", "f", "error", "text"), [
+    (Silent, lax.sin, TypeError,
+     "Silent.process_primitive returned None for primitive 'sin'; .*return statement"),
+    (Listing, lax.sin, TypeError,
+     "Listing.process_primitive returned a list of 1 .*'sin'; it must return a value"),
+    (Single, several_p.bind, TypeError,
+     "Single.process_primitive returned .* for primitive 'several'; it must return a list"),
+    (type("Bare", (core.Trace,), {"__init__": lambda self, p: core.Trace.__init__(self)}), lax.sin,
+     NotImplementedError, r"Bare does not interpret primitive sin: define "
+                          r"Bare.process_primitive\(primitive, tracers, params\)"),
+    (Noting, ruled, NotImplementedError, "a call of ruled, which has a rule for jvp: define "
+                                         "Noting.process_custom_jvp_call"),
+    (Noting, pulled, NotImplementedError, "a call of pulled, .* define "
+                                          "Noting.process_custom_vjp_call"),
+    (Noting, REGION, NotImplementedError, "a call by region: define Noting.process_call"),
+], ids=["None", "list", "no list", "nothing", "jvp", "vjp", "call"])
+def test_mistakes_in_traces_name_class_and_method(cls, f, error, text):
+    with pytest.raises(error, match=text):
+        run(cls, f, X)
+
+
+def test_it_is_a_trace_that_is_set():
+    context = core.set_current_trace(3)
+    with pytest.raises(TypeError, match="takes a core.Trace, got 3 of type int"), context:
+        pass
+
+
+# ---- functions with rules ----------------------------------------------------------------
+
+
+class Dropping(Noting):
+    def process_custom_jvp_call(self, primitive, fun, jvp, tracers, *, symbolic_zeros):
+        assert (primitive, symbolic_zeros) == (primitives.custom_jvp_call_p, False)
+        assert fun.__name__ == "ruled" == fun.debug_info.func_name
+        with core.set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+    def process_custom_vjp_call(self, primitive, fun, fwd, bwd, tracers, *, out_trees,
+                                symbolic_zeros):
+        assert primitive is primitives.custom_vjp_call_p
+        with core.set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+
+@pytest.mark.parametrize("f", [ruled, pulled], ids=["jvp", "vjp"])
+def test_rules_may_be_dropped(f):
+    jaxpr = mjax.make_jaxpr(f)(X)
+    for g in (f, lambda x: core.jaxpr_as_fun(jaxpr)(x)[0]):
+        out, trace = run(Dropping, g, X)
+        np.testing.assert_allclose(out, np.sin(X), rtol=1e-6)
+        assert trace.names == ["sin"]
+    grad = mjax.grad(lambda x: run(Dropping, f, x)[0])(1.0)
+    np.testing.assert_allclose(grad, np.cos(1.0), rtol=1e-6)
+
+
+class Running(Noting):
+    """Runs rules by hand."""
+
+    def process_custom_jvp_call(self, primitive, fun, jvp, tracers, *, symbolic_zeros):
+        with core.set_current_trace(self):
+            out, tangent = jvp.call_wrapped(*tracers, *tracers)
+        return [tangent]
+
+    def process_custom_vjp_call(self, primitive, fun, fwd, bwd, tracers, *, out_trees,
+                                symbolic_zeros):
+        with core.set_current_trace(self):
+            *residuals, out = fwd.call_wrapped(*(x for t in tracers for x in (t, True)))
+            out_tree, res_tree, forwarded = out_trees()
+            assert (out_tree.num_leaves, res_tree.num_leaves) == (1, len(residuals))
+            assert forwarded == [None] * len(residuals)
+            return [bwd.call_wrapped(*residuals, out)[0]]
+
+
+def test_rules_are_functions_of_flat_values():
+    np.testing.assert_array_equal(run(Running, ruled, X)[0], X)  # the tangent given is X
+    np.testing.assert_allclose(run(Running, pulled, X)[0], np.sin(X), rtol=1e-6)
+
+    @mjax.custom_vjp
+    def product(x, n):
+        return x * n
+
+    product.defvjp(lambda x, n: (x * n, (x, n)), lambda res, ct: (ct * res[1] * 10, None))
+    np.testing.assert_allclose(run(Running, lambda x: product(x, 2), X)[0], 40 * X, rtol=1e-6)
+    staged = lambda x: mjax.jit(lambda y: run(Running, lambda z: product(z, 2), y)[0])(x)
+    np.testing.assert_allclose(staged(X), 40 * X, rtol=1e-6)
+
+
+def bound(primitive, args, trace, **params):
+    return primitive.bind_with_trace(trace, args, list(map(mjax.typeof, args)), params)
+
+
+def test_functions_with_rules_are_bound_as_functions():
+    ran = []
+
+    @lu.transformation_with_aux2
+    def noted(f, store, what, *args):
+        ran.append(what)
+        store.store(what)
+        return f(*args)
+
+    def g(x):
+        fun, out1 = noted(lu.wrap_init(lambda x: [lax.sin(x)]), "fun")
+        jvp, out2 = noted(lu.wrap_init(lambda x, t: [lax.sin(x), 100.0 * t]), "jvp")
+        (out,) = primitives.custom_jvp_call_p.bind(x, subfuns=(fun, jvp), symbolic_zeros=False)
+        assert lu.merge_linear_aux(out1, out2) == (ran[0] == "fun", ran[0])
+        return out
+
+    mapped = lambda x: mjax.vmap(g)(x[None])[0]
+    for call, value, first in (
+            (g, np.sin(1.0), "fun"), (mjax.jit(g), np.sin(1.0), "fun"), (mjax.grad(g), 100, "jvp"),
+            (mjax.grad(mjax.jit(lambda x: g(x))), 100, "fun"), (mapped, np.sin(1.0), "fun")):
+        ran.clear()
+        np.testing.assert_allclose(call(np.float32(1.0)), value, rtol=1e-6)
+        assert ran[0] == first
+
+
+@pytest.mark.parametrize("options", [{}, {"symbolic": True}, {"forward": (None, None)}], ids=str)
+def test_rules_for_vjp_are_bound_as_functions(options):
+    def f(x, y, symbolic=False, forward=(0, None)):
+        fwd = lambda x, nx, y, ny: [*([x] if forward[0] is None else []), lax.cos(x), x * y]
+        bwd = lambda r, c, ct: [10.0 * c * ct, ad.Zero(mjax.typeof(r))]
+        trees = mjax.tree.structure([0]), mjax.tree.structure([0, 0]), list(forward)
+        (out,) = primitives.custom_vjp_call_p.bind(
+            x, y, subfuns=(lu.wrap_init(lambda x, y: [x * y]), lu.wrap_init(fwd),
+                           lu.wrap_init(bwd)),
+            out_trees=lambda: trees, symbolic_zeros=symbolic)
+        return out
+
+    args = np.float32(1.0), np.float32(3.0)
+    g = functools.partial(f, **options)
+    np.testing.assert_allclose(g(*args), 3.0)
+    for grad in (mjax.grad(g, (0, 1)), mjax.jit(mjax.grad(g, (0, 1))),
+                 mjax.grad(mjax.jit(g), (0, 1))):
+        np.testing.assert_allclose(grad(*args), (10 * np.cos(1.0), 0), rtol=1e-6)
+
+
+def test_values_that_functions_close_over_may_be_traced():
+    def f(x, scale):
+        fun = lu.wrap_init(lambda x: [x * scale])
+        jvp = lu.wrap_init(lambda x, t: [x * scale, t * scale * 10.0])
+        return primitives.custom_jvp_call_p.bind(x, subfuns=(fun, jvp), symbolic_zeros=False)[0]
+
+    np.testing.assert_allclose(mjax.jit(mjax.grad(f))(1.0, 3.0), 30)
+    np.testing.assert_allclose(mjax.grad(mjax.jit(f))(1.0, 3.0), 30)
+    np.testing.assert_allclose(mjax.vmap(mjax.grad(f), in_axes=(None, 0))(1.0, X), 10 * X)
+
+
+# ---- calls of functions ------------------------------------------------------------------
+
+
+def test_a_call_primitive_holds_a_function():
+    def f(x):
+        fun = lu.wrap_init(lambda a, b: [a * b, lax.sin(b)])
+        return region_p.bind(2.0, x, subfuns=(fun,), name="inner")
+
+    np.testing.assert_allclose(f(X)[0], 2 * X)
+    jaxpr = mjax.make_jaxpr(f)(X)
+    (eqn,) = jaxpr.eqns
+    assert eqn.primitive is region_p and eqn.primitive.call_primitive and not (
+        primitives.sin_p.call_primitive)
+    assert [e.primitive.name for e in eqn.params["call_jaxpr"].eqns] == ["mul", "sin"]
+    core.check_jaxpr(jaxpr)
+    for run_again in (
+            lambda x: eqn.primitive.bind(2.0, x, **eqn.params),
+            lambda x: eqn.primitive.bind(2.0, x, **eqn.primitive.get_bind_params(eqn.params)),
+            core.jaxpr_as_fun(jaxpr), mjax.jit(f), mjax.jit(core.jaxpr_as_fun(jaxpr))):
+        out = run_again(X)
+        np.testing.assert_allclose(out[0], 2 * X)
+        np.testing.assert_allclose(out[1], np.sin(X), rtol=1e-6)
+    total = lambda x: jnp.sum(f(x)[0] + f(x)[1])
+    np.testing.assert_allclose(mjax.grad(total)(X), 2 + np.cos(X), rtol=1e-6)
+    np.testing.assert_allclose(mjax.vmap(f)(X)[1], np.sin(X), rtol=1e-6)
+    assert 'call @inner' in mjax.jit(f).lower(X).as_text()
+
+
+def test_the_impl_of_a_call_primitive_takes_the_function():
+    counted_p, calls = core.CallPrimitive("counted"), []
+
+    @counted_p.def_impl
+    def counted(f, *args, name):
+        calls.append(name)
+        return core.call_impl(f, *args)
+
+    fun = lu.wrap_init(lambda x: [lax.sin(x)])
+    f = lambda x: counted_p.bind(x, subfuns=(fun,), name="waves")[0]
+    jaxpr = mjax.make_jaxpr(f)(1.0)
+    assert calls == []
+    np.testing.assert_allclose(f(1.0), np.sin(1.0), rtol=1e-6)
+    np.testing.assert_allclose(core.jaxpr_as_fun(jaxpr)(1.0)[0], np.sin(1.0), rtol=1e-6)
+    assert calls == ["waves", "waves"]
+    assert "primitive" not in str(counted_p.rules()["impl"])
+
+
+def test_values_that_a_call_closes_over_are_operands():
+    def f(x, y):
+        return region_p.bind(x, subfuns=(lu.wrap_init(lambda x: [x * y]),))[0]
+
+    (eqn,) = mjax.make_jaxpr(f)(X, 2.0).eqns
+    assert len(eqn.invars) == 2
+    np.testing.assert_allclose(mjax.jit(mjax.grad(f, 1))(2.0, 3.0), 2)
+
+
+def test_calls_of_the_engine_are_call_primitives():
+    for p in (primitives.call_p, primitives.closed_call_p):
+        assert isinstance(p, core.CallPrimitive)
+    f = lambda x: primitives.call_p.bind(x, subfuns=(lambda x: [lax.sin(x)],))[0]
+    jaxpr = mjax.make_jaxpr(f)(1.0)
+    assert jaxpr.eqns[0].primitive is primitives.call_p
+    assert [e.primitive.name for e in core.inline_calls(jaxpr).eqns] == ["sin"]
+
+
+# ---- the current trace -------------------------------------------------------------------
+
+
+def test_the_current_trace_is_known():
+    assert core.trace_state_clean() and core.trace_ctx.is_top_level()
+    assert isinstance(core.find_top_trace(()), core.EvalTrace)
+    seen = []
+
+    def look(x):
+        seen.append((core.find_top_trace(()), core.trace_state_clean(),
+                     core.unsafe_am_i_under_a_jit_DO_NOT_USE(),
+                     core.unsafe_am_i_under_a_vmap_DO_NOT_USE()))
+        return x
+
+    mjax.jit(look)(1.0)
+    mjax.grad(look)(1.0)
+    mjax.jvp(look, (1.0,), (1.0,))
+    mjax.vmap(look)(X)
+    mjax.jit(mjax.vmap(look))(X)
+    assert [s[1:] for s in seen] == [(False, True, False), (False, False, False),
+                                     (False, False, False), (False, False, True),
+                                     (False, True, True)]
+    classes = (partial_eval.DynamicJaxprTrace, ad.JVPTrace, ad.JVPTrace, batching.BatchTrace,
+               batching.BatchTrace)
+    for (trace, *_), cls in zip(seen, classes):
+        assert isinstance(trace, cls) and isinstance(trace, core.Trace)
+        assert issubclass(type(trace), core.Trace)
+    assert not isinstance(seen[0][0], (ad.JVPTrace, batching.BatchTrace, Noting))
+    assert not isinstance(1, core.Trace) and not issubclass(int, core.Trace)
+
+
+def test_a_trace_below_may_be_made_current():
+    def f(x):
+        with core.take_current_trace() as trace:
+            assert core.trace_ctx.trace is core.find_top_trace(())
+            known = lax.add(1, 2)  # evaluated
+        with core.set_current_trace(trace.parent_trace):
+            outer = lax.sin(2.0)
+        return x * outer, known
+
+    out, known = mjax.jit(mjax.vmap(f, out_axes=(0, None)))(X)
+    np.testing.assert_allclose(out, X * np.sin(2.0), rtol=1e-6)
+    jaxpr = mjax.make_jaxpr(mjax.vmap(f, out_axes=(0, None)))(X)
+    assert [e.primitive.name for e in jaxpr.eqns] == ["sin", "mul"]
+    assert isinstance(jaxpr.outvars[1], core.Literal) or jaxpr.consts
+
+
+def test_primitives_are_bound_by_a_given_trace():
+    seen = []
+
+    def f(x):
+        trace = core.find_top_trace(())
+        with core.eval_context():
+            seen.append(bound(primitives.sin_p, (x,), trace))
+            seen.append(trace.process_primitive(primitives.sin_p, [x], {}))
+            seen.append(primitives.sin_p.bind_with_trace(trace, [x], {}))
+        return seen[-1]
+
+    assert len(mjax.make_jaxpr(f)(1.0).eqns) == 3
+    assert all(isinstance(t, partial_eval.DynamicJaxprTracer) for t in seen)
+    with pytest.raises(TypeError, match="sin"):
+        bound(primitives.sin_p, (np.int32(1),), core.find_top_trace(()))
+
+
+def test_traces_are_of_a_thread():
+    found = []
+    with core.set_current_trace(Noting(core.find_top_trace(()))):
+        thread = threading.Thread(target=lambda: found.append(core.trace_state_clean()))
+        thread.start()
+        thread.join()
+        assert not core.trace_state_clean()
+    assert found == [True]
+
+
+def test_the_state_of_tracing_is_compared():
+    state = lambda: core.get_opaque_trace_state(convention="test")
+    outside, inside = state(), []
+    assert outside == state() != 3
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(outside)
+
+    def f(x):
+        inside.append((state(), state()))
+        return x
+
+    mjax.jit(f)(1.0)
+    mjax.jit(f)(2)
+    (a, b), (c, _) = inside
+    assert a == b != c and a != outside
+    trace = Noting(core.find_top_trace(()))
+    with core.set_current_trace(trace):
+        inside.append(state())
+    alive = weakref.ref(trace)
+    del trace
+    gc.collect()
+    assert alive() is None  # a state does not keep its trace alive
+
+
+def test_tags_are_equal_and_different_objects():
+    a, b = core.TraceTag(), core.TraceTag()
+    assert a == b and hash(a) == hash(b) and a is not b and a != 1
+
+
+def test_named_axes_are_brought_into_scope():
+    assert not core.nonempty_axis_env_DO_NOT_USE()
+    with core.extend_axis_env_nd([("i", 3), ("j", 2)]):
+        env = core.get_axis_env()
+        assert core.unsafe_get_axis_names_DO_NOT_USE() == ["i", "j"] == list(env.axis_names())
+        assert env.axis_exists("j") and not env.axis_exists("k")
+        assert core.nonempty_axis_env_DO_NOT_USE() and not core.trace_state_clean()
+        with pytest.raises(NameError, match="no axis 'k' is in scope; axes: 'i', 'j'"):
+            env.axis_size("k")
+    assert core.trace_ctx.axis_env.axis_sizes == {}
+
+
+class Mapping(Noting):
+    """Maps over a named axis by a loop: values are lists of elements."""
+
+    def process_primitive(self, primitive, tracers, params):
+        values = [self.value(t) for t in tracers]
+        if primitive is primitives.psum_p:
+            return Tracer(self, np.sum(values[0], axis=0))
+        return super().process_primitive(primitive, tracers, params)
+
+
+def test_a_trace_interprets_collectives_over_its_axis():
+    with core.extend_axis_env_nd([("i", 3)]):
+        out, _ = run(Mapping, lambda x: lax.psum(x, "i") * 2.0, X)
+    np.testing.assert_allclose(out, 2 * np.sum(X))
+
+
+# ---- concrete traces by hand -------------------------------------------------------------
+
+
+def test_forward_mode_by_hand():
+    with core.take_current_trace() as parent:
+        trace = ad.JVPTrace(parent, tag := core.TraceTag())
+        with core.set_current_trace(trace):
+            out = lax.sin(ad.JVPTracer(trace, X, X)) * 2.0
+    primal, tangent = trace.to_primal_tangent_pair(out)
+    np.testing.assert_allclose(tangent, 2 * np.cos(X) * X, rtol=1e-6)
+    assert trace.tag is tag and isinstance(trace.to_primal_tangent_pair(1.0)[1], ad.Zero)
+    assert isinstance(out, ad.JVPTracer) and core.get_referent(out) is primal
+
+
+def test_batching_by_hand():
+    with core.take_current_trace() as parent:
+        trace = batching.BatchTrace(parent, core.TraceTag(), batching.AxisData("i", 3))
+        tracer = batching.BatchTracer(trace, X, 0)
+        with core.set_current_trace(trace), core.extend_axis_env_nd([("i", 3)]):
+            out, total = tracer * 2.0, lax.psum(tracer, "i")
+    assert isinstance(out, batching.BatchTracer) and (out.batch_dim, out.shape) == (0, ())
+    np.testing.assert_array_equal(out.val, 2 * X)
+    np.testing.assert_allclose(trace.to_batch_info(total)[0], np.sum(X))
+    assert trace.to_batch_info(1.0) == (1.0, None) and trace.axis_data.size == 3
+    for dim in (1, None, "i"):
+        with pytest.raises(ValueError, match=rf"type float32\[3\] has no axis {dim!r}"):
+            batching.BatchTracer(trace, X, dim)
+
+
+def test_staging_by_hand():
+    info = mjax.api_util.debug_info("test", lambda a: a, (X,), {})
+    trace = partial_eval.DynamicJaxprTrace(info)
+    x = trace.new_arg(mjax.typeof(X), None)
+    constant = trace.to_jaxpr_tracer(mjax.device_put(X))
+    with core.set_current_trace(trace):
+        y = lax.sin(x) + constant
+    assert isinstance(y, partial_eval.DynamicJaxprTracer) and trace.to_jaxpr_tracer(y) is y
+    assert not isinstance(y, partial_eval.JaxprTracer) and isinstance(y.val, core.Var)
+    jaxpr, consts = trace.to_jaxpr([y])
+    core.check_jaxpr(jaxpr)
+    assert jaxpr.debug_info.arg_names == ("a",) and len(consts) == 1
+    np.testing.assert_allclose(core.eval_jaxpr(jaxpr, consts, X)[0], np.sin(X) + X, rtol=1e-6)
+    with pytest.raises(UnexpectedTracerError):
+        lax.sin(y)
+
+
+def test_unknown_values_are_jaxpr_tracers():
+    seen = []
+    mjax.linearize(lambda x: seen.append(x) or x, 1.0)
+    (tracer,) = seen
+    assert isinstance(tracer.tangent, partial_eval.JaxprTracer)
+    assert not isinstance(tracer.tangent, partial_eval.DynamicJaxprTracer)
+    with pytest.raises(TypeError, match="only a partial evaluation makes unknown values"):
+        partial_eval.JaxprTracer(None, None, None)
+
+
+def test_tracers_are_not_pickled():
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(Tracer(Noting(core.find_top_trace(())), X))
