@@ -33,6 +33,8 @@ class Declarations:
     aside = 0
     #: How a value that iterations pass on enters and leaves.
     threaded: How = None
+    #: How a value of each run of the body leaves, and enters the same run of another program.
+    each: How = None
     #: Whether only one of several jaxprs in the body runs.
     one_runs = False
     #: The frame of derived equations, if these are calls rather than of this primitive.
@@ -134,20 +136,49 @@ class Declarations:
     def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         """Lets the residuals of a program that is cut in two leave the first and enter the second.
 
+        The second may pass on values between iterations, too, and compute them again.
+
         Args:
           first: its body also gives residuals that are neither operands nor results; how these
             leave is not among its `outs` yet.
           second: its body takes all residuals first; how these enter is not among its `ins` yet.
           residual_forwarding: where they are among the inputs and results of the first body.
         """
-        more = len(first.body.outvars) - len(first.outs)
-        hows = [*first.ins, *map(self.derivative, first.outs), *[self.derivative(None)] * more]
-        return Split(first._replace(outs=[*first.outs, *[None] * more]), second._replace(
-            ins=[*(hows[s] for s in residual_forwarding), *second.ins]), residual_forwarding)
+        n = len(first.ins)
+        body, sources = self._with_each(
+            first, residual_forwarding, {n + j for _, j in self.carries(first)})
+        more = len(body.outvars) - len(first.outs)
+        hows = [*map(self.derivative, first.outs), *[self.derivative(self.each)] * more]
+        hows = [*first.ins, *hows]
+        return Split(
+            first._replace(body=body, outs=[*first.outs, *[self.each] * more]),
+            second._replace(ins=[*(hows[s] for s in sources), *second.ins]), sources)
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
-        """`hand_on` where what is handed on may be chosen: for derivatives, partial evaluation."""
-        return self.hand_on(first, second, residual_forwarding)
+        """`hand_on` for derivatives and partial evaluation, where what is handed on may be chosen.
+
+        The second gets the values that the first passes on between iterations.
+        """
+        body, sources = self._with_each(
+            first, residual_forwarding, {i for i, _ in self.carries(first)})
+        return self.hand_on(first._replace(body=body), second, sources)
+
+    def _with_each(self, first: Held, sources: Sequence[int], passed_on: set[int]
+                   ) -> tuple[Any, list[int]]:
+        """A body that also gives, in each run, the residuals among the values that iterations pass
+        on; and where all residuals are then."""
+        body, n = first.body, len(first.ins)
+        moved = [s for s in dict.fromkeys(sources) if s in passed_on]
+        if not moved:
+            return body, list(sources)
+        atoms, places = [*body.invars, *body.outvars], dict(zip(sources, sources, strict=True))
+        given = {atoms[n + j]: n + j for j, how in enumerate(first.outs) if how == self.each}
+        for s in moved:
+            if atoms[s] not in given:
+                given[atoms[s]] = len(atoms)
+                atoms.append(atoms[s])
+            places[s] = given[atoms[s]]
+        return body.replace(outvars=atoms[n:]), [places[s] for s in sources]
 
     def handed_on(self, split: Split) -> None:
         """Told of each application that was split, for derivatives and for partial evaluation."""
@@ -156,12 +187,12 @@ class Declarations:
         """The results of a program with rules that are batched if any operand or result is."""
         return [True] * len(held.outs)
 
-    def transposed(self, held: Held, back: Held, known: int) -> Held:
-        """The final transpose, from the transpose of the body alone.
+    def transposed(self, held: Held, back: Held, known: int) -> Runner:
+        """Applies the transpose, which is that of the body alone so far.
 
         Args:
           held: the program.
           back: from known operands and the cotangents of results to the cotangents of operands.
           known: the number of these operands.
         """
-        return back
+        return self.runner(back)

@@ -104,7 +104,8 @@ class Frame(FrameTypes):
         return (rule, self.primitive, *marks, thread.settings, *rest.values())
 
     def complete(self, held: Held, marks: Sequence[bool], transform: Callable[..., Any],
-                 marked_outs: Callable[[Any], Sequence[bool]]) -> tuple[list[bool], Any]:
+                 marked_outs: Callable[[Any], Sequence[bool]],
+                 carries: Sequence[tuple[int, int]] | None = None) -> tuple[list[bool], Any]:
         """Transforms the body, and marks carries until an iteration marks no more of them.
 
         Marks stand for tangents that are not zero, or for values that are batched or unknown.
@@ -115,11 +116,12 @@ class Frame(FrameTypes):
           transform: from the body, the marks of its inputs, and the required marks of its results
             to a transformed body.
           marked_outs: the marks of the results of a transformed body.
+          carries: pairs of operands and results that are marked alike, if not the program's.
 
         Returns:
           All marks of the operands, and the transformed body.
         """
-        marks, carries = list(marks), self.carries(held)
+        marks, carries = list(marks), self.carries(held) if carries is None else carries
         while True:
             wanted = [False] * len(held.outs)
             for i, j in carries:
@@ -362,24 +364,59 @@ class Frame(FrameTypes):
         undefined = tuple([type(a) is UndefinedPrimal for a in args])
         nonzeros = tuple([type(ct) is not Zero for ct in cts])
         body, key = self.body(params), self._key("transpose", params, undefined, nonzeros)
-        run, nonzero_ins = body.recall(key) or body.keep(
+        ahead, run, linear, nonzeros, nonzero_ins = body.recall(key) or body.keep(
             key, self._transpose_plan(self.differentiated(params), undefined, nonzeros))
-        given, places = partition_list(undefined, args)
-        found = run([*aside, *given, *selected(nonzeros, cts)]) if any(nonzero_ins) else ()
-        return [*[None] * len(aside), *merge_lists(undefined, [None] * len(given), with_zeros(
-            nonzero_ins, found, [p.aval for p in places]))]
+        given, places = partition_list(linear, args)
+        if ahead is not None:
+            first, split = ahead
+            given = split.residuals(given, first([*aside, *given]))
+        found = run([*aside, *given, *map(instantiate, selected(nonzeros, cts))]) if any(
+            nonzero_ins) else ()
+        back = iter(with_zeros(nonzero_ins, found, [
+            a.aval if type(a) is UndefinedPrimal else typeof(a) for a in places]))
+        return [*[None] * len(aside), *(
+            ct if u else None
+            for u, ct in zip(undefined, [next(back) if m else None for m in linear], strict=True))]
 
-    def _transpose_plan(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
-                        ) -> Any:
-        with self.scope(held):
-            body, nonzero_ins = self.transforms.transpose(
-                held.body, undefined, nonzeros, self.has_rules(held))
-        known, linear = partition_list(undefined, held.ins)
-        back = self.ruled(held._replace(
+    def _transpose_plan(self, held: Held, linear: Sequence[bool], nonzeros: Sequence[bool]) -> Any:
+        """What runs ahead, the program backwards, and the marks of operands and results.
+
+        A carry may start at a known zero, a tangent before the first step: it is linear, too. The
+        part of a loop with carries that are not linear, such as a counter, runs ahead.
+        """
+        carries = self.carries(held)
+        if not all(linear[i] for i, _ in carries):
+            linear, parts = self.complete(
+                held, linear, self.transforms.partial_eval, operator.attrgetter("unknown_outs"))
+            if not all(linear[i] for i, _ in carries):
+                split, unknown = self._cut(held, linear, parts), parts.unknown_outs
+                n = len(split.residual_forwarding)
+                _, run, _, nonzeros, nonzero_ins = self._transpose_plan(
+                    split.second, [i >= n for i in range(len(split.second.ins))],
+                    selected(unknown, nonzeros))
+                return ((self.runner(split.first), split), run, linear, merge_lists(
+                    unknown, [False] * unknown.count(False), nonzeros), nonzero_ins)
+        known, back = partition_list(linear, held.ins)
+        place = dict(zip(selected(linear, range(len(linear))), range(len(back)), strict=True))
+        nonzeros, (body, nonzero_ins) = self.complete(
+            held._replace(ins=held.outs, outs=back), nonzeros,
+            lambda body, marks, wanted: self.transforms.transpose(
+                body, linear, marks, self.has_rules(held) or wanted),
+            operator.itemgetter(1), [(j, place[i]) for i, j in carries])
+        reverse = self.ruled(held._replace(
             body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
-            outs=self._derivatives(nonzero_ins, linear)),
-            lambda rule: rule.transposed(held, undefined, nonzeros))
-        return self.runner(self.transposed(held, back, len(known))), nonzero_ins
+            outs=self._derivatives(nonzero_ins, back)),
+            lambda rule: rule.transposed(held, linear, nonzeros))
+        return None, self.transposed(held, reverse, len(known)), linear, nonzeros, nonzero_ins
+
+    def _cut(self, held: Held, unknown: Sequence[bool], parts: Any) -> Split:
+        """A program whose body was cut into a known part and the rest."""
+        (known_ins, unknown_ins), (known_outs, unknown_outs) = (
+            partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
+        return self.split(
+            held._replace(body=parts.known, ins=known_ins, outs=known_outs),
+            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
+            parts.residual_forwarding)
 
     # -- the kit: the other rules -----------------------------------------------------------
 
@@ -416,12 +453,7 @@ class Frame(FrameTypes):
             return ()
         if self.times(held) is None:
             return self._run_again_plan(held, unknown, parts.unknown_outs)
-        (known_ins, unknown_ins), (known_outs, unknown_outs) = (
-            partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
-        split = self.split(
-            held._replace(body=parts.known, ins=known_ins, outs=known_outs),
-            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
-            parts.residual_forwarding)
+        split = self._cut(held, unknown, parts)
         if self.nothing_ahead(split.first, parts.unknown_outs):
             return ()
         return (self.runner(split.first), self.runner(split.second), split, unknown,
@@ -523,18 +555,30 @@ class Frame(FrameTypes):
     def recompute(self, saveable: Policy, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that also returns saved values, and the one that recomputes results."""
         held, n = self.again(self.open(eqn.params)), self.aside
-        with self.scope(held):
-            parts = self.transforms.recompute(
-                held.body, [True] * len(used), used, saveable=saveable)
+        carries = self.carries(held)
+        # A carry is wanted again if its result is, or if a later iteration reads it.
+        wanted, parts = self.complete(
+            held._replace(ins=held.outs, outs=held.ins), used,
+            lambda body, marks, _: self.transforms.recompute(
+                body, [True] * len(used), marks, saveable=saveable),
+            lambda parts: [i in parts.residual_forwarding for i in range(len(held.ins))],
+            [(j, i) for i, j in carries])
+        second, sources = parts.unknown, parts.residual_forwarding
+        if carries:
+            read = dict(zip(sources, second.invars, strict=True))
+            read = {i: Var(held.body.in_avals[i]) for i, j in carries if wanted[j]} | read
+            sources = sorted(read)
+            second = with_inputs(second, [read[s] for s in sources])
         split = self.hand_on(held._replace(body=parts.known), held._replace(
-            body=parts.unknown, ins=[], outs=selected(used, held.outs)), parts.residual_forwarding)
+            body=second, ins=[], outs=selected(wanted, held.outs)), sources)
         outvars = [Var(v.aval) if type(v) is DropVar else v for v in eqn.outvars]
         known = self.equation(eqn, split.first, eqn.invars, outvars)
         types = self.primitive.infer([v.aval for v in known.invars], known.params)[0]
         outvars += map(Var, types[len(outvars):])
         return known.replace(outvars=outvars), self.equation(
             eqn, split.second, [*eqn.invars[:n], *split.residuals(eqn.invars[n:], outvars)],
-            selected(used, eqn.outvars))
+            [v if u else DropVar(v.aval)
+             for v, u, w in zip(eqn.outvars, used, wanted, strict=True) if w])
 
     def equation(self, eqn: JaxprEqn, held: Held, invars: Sequence[Any], outvars: Sequence[Any]
                  ) -> JaxprEqn:

@@ -19,7 +19,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.control.cast_varying import Axes
 from mjax._engine.control.frame import Frame
-from mjax._engine.control.held import Held, Split
+from mjax._engine.control.held import Held, Runner, Split
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.types import typeof
@@ -217,12 +217,13 @@ class _ShardMapFrame(Frame):
         return Split(first._replace(body=cut.first, outs=cut.first_specs), second._replace(
             body=cut.second, ins=[*cut.residual_specs, *second.ins]), cut.residual_forwarding)
 
-    def transposed(self, held: Held, back: Held, known: int) -> Held:
+    def transposed(self, held: Held, back: Held, known: int) -> Runner:
         region = Region(**held.rest)
-        if region.check_vma:
-            return back
-        axes = _known_to(region, held.body, held.ins, held.outs)
-        return back._replace(body=_averaged(region, back.body, axes, back.ins[known:], back.outs))
+        if not region.check_vma:
+            axes = _known_to(region, held.body, held.ins, held.outs)
+            back = back._replace(
+                body=_averaged(region, back.body, axes, back.ins[known:], back.outs))
+        return self.runner(back)
 
     def batched(self, held: Held, axis: AxisData, dims: Sequence[int | None]
                 ) -> tuple[Held, list[int | None], list[int | None]]:

@@ -18,7 +18,6 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.cast_varying import Axes, bind_cast, joined, varying_of, widened
-from mjax._engine.control.loops.carries import fixpoint
 from mjax._engine.control.trace_body import (
     Body,
     Typed,
@@ -207,22 +206,20 @@ def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearS
     (consts, b), (const_dims, b_dims) = _split(args, const_lengths), _split(dims, const_lengths)
     n = len(b)
 
-    def batch(jaxpr: Jaxpr, own: Sequence[int | None], flags: Sequence[bool]) -> Any:
-        aux = len(jaxpr.outvars) - n
-        return batch_jaxpr(jaxpr, axis, [*own, *(0 if f else None for f in flags)],
-                           [*flags, *[False] * aux])
-
-    def grown(flags: list[bool]) -> list[bool]:
-        outs = [batch(jaxpr, own, flags)[1][:n]
-                for jaxpr, own in zip(jaxprs, const_dims, strict=True) if jaxpr is not None]
-        return [any(d is not None for d in same) for same in zip(*outs, strict=True)]
-
-    flags = fixpoint([d is not None for d in b_dims], slice(None), grown)
-    batched = LinearSolve(*[None if jaxpr is None else batch(jaxpr, own, flags)[0]
-                            for jaxpr, own in zip(jaxprs, const_dims, strict=True)])
-    placed = [to_dim(x, d, 0 if f else None, axis.size)
-              for x, d, f in zip(b, b_dims, flags, strict=True)]
-    return _bind_solve(consts, placed, batched), batch(jaxprs.solve, const_dims.solve, flags)[1]
+    marks = [d is not None for d in b_dims]
+    while True:
+        found = LinearSolve(*[jaxpr and batch_jaxpr(
+            jaxpr, axis, [*own, *(0 if m else None for m in marks)],
+            [*marks, *[False] * (len(jaxpr.outvars) - n)])
+            for jaxpr, own in zip(jaxprs, const_dims, strict=True)])
+        grown = [m or any(out_dims[i] is not None for _, out_dims in filter(None, found))
+                 for i, m in enumerate(marks)]
+        if grown == marks:
+            break
+        marks = grown
+    placed = [to_dim(x, d, 0 if m else None, axis.size)
+              for x, d, m in zip(b, b_dims, marks, strict=True)]
+    return _bind_solve(consts, placed, LinearSolve(*[f and f[0] for f in found])), found.solve[1]
 
 
 @linear_solve_p.def_pretty
