@@ -10,6 +10,7 @@ overrides what is truly its own.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -278,9 +279,9 @@ class Frame(FrameTypes):
         nonzeros, (body, nonzero_outs) = self.complete(
             held, nonzeros, lambda body, marks, wanted: jvp(body, marks, smooth or wanted),
             operator.itemgetter(1))
-        return self.ruled(held._replace(
-            body=body, ins=[*held.ins, *self._derivatives(nonzeros, held.ins)],
-            outs=[*held.outs, *self._derivatives(nonzero_outs, held.outs)]),
+        return self.ruled(Held(
+            body, [*held.ins, *self._derivatives(nonzeros, held.ins)],
+            [*held.outs, *self._derivatives(nonzero_outs, held.outs)], held.rest),
             lambda rule: rule.pushed(held, nonzeros)), nonzeros, nonzero_outs
 
     def _tangents(self, pushed: Held, n: int) -> Runner:
@@ -352,8 +353,8 @@ class Frame(FrameTypes):
             held, nonzeros, self.transforms.linearize, operator.attrgetter("unknown_outs"))
         split = self.split(
             held._replace(body=parts.known),
-            held._replace(body=parts.unknown, ins=self._derivatives(nonzeros, held.ins),
-                          outs=self._derivatives(parts.unknown_outs, held.outs)),
+            Held(parts.unknown, self._derivatives(nonzeros, held.ins),
+                 self._derivatives(parts.unknown_outs, held.outs), held.rest),
             parts.residual_forwarding)
         return (self.runner(split.first), self.runner(split.second), split, nonzeros,
                 parts.unknown_outs)
@@ -372,11 +373,12 @@ class Frame(FrameTypes):
             given = split.residuals(given, first([*aside, *given]))
         found = run([*aside, *given, *map(instantiate, selected(nonzeros, cts))]) if any(
             nonzero_ins) else ()
-        back = iter(with_zeros(nonzero_ins, found, [
-            a.aval if type(a) is UndefinedPrimal else typeof(a) for a in places]))
-        return [*[None] * len(aside), *(
-            ct if u else None
-            for u, ct in zip(undefined, [next(back) if m else None for m in linear], strict=True))]
+        back = merge_lists(linear, [None] * (len(args) - len(places)), with_zeros(
+            nonzero_ins, found,
+            [x.aval if type(x) is UndefinedPrimal else typeof(x) for x in places]))
+        if linear != undefined:
+            back = [ct if u else None for u, ct in zip(undefined, back, strict=True)]
+        return [*[None] * len(aside), *back]
 
     def _transpose_plan(self, held: Held, linear: Sequence[bool], nonzeros: Sequence[bool]) -> Any:
         """What runs ahead, the program backwards, and the marks of operands and results.
@@ -397,15 +399,15 @@ class Frame(FrameTypes):
                 return ((self.runner(split.first), split), run, linear, merge_lists(
                     unknown, [False] * unknown.count(False), nonzeros), nonzero_ins)
         known, back = partition_list(linear, held.ins)
-        place = dict(zip(selected(linear, range(len(linear))), range(len(back)), strict=True))
+        places = list(itertools.accumulate(linear))
         nonzeros, (body, nonzero_ins) = self.complete(
-            held._replace(ins=held.outs, outs=back), nonzeros,
+            Held(held.body, held.outs, back, held.rest), nonzeros,
             lambda body, marks, wanted: self.transforms.transpose(
                 body, linear, marks, self.has_rules(held) or wanted),
-            operator.itemgetter(1), [(j, place[i]) for i, j in carries])
-        reverse = self.ruled(held._replace(
-            body=body, ins=[*known, *self._derivatives(nonzeros, held.outs)],
-            outs=self._derivatives(nonzero_ins, back)),
+            operator.itemgetter(1), [(j, places[i] - 1) for i, j in carries])
+        reverse = self.ruled(Held(
+            body, [*known, *self._derivatives(nonzeros, held.outs)],
+            self._derivatives(nonzero_ins, back), held.rest),
             lambda rule: rule.transposed(held, linear, nonzeros))
         return None, self.transposed(held, reverse, len(known)), linear, nonzeros, nonzero_ins
 
@@ -414,8 +416,8 @@ class Frame(FrameTypes):
         (known_ins, unknown_ins), (known_outs, unknown_outs) = (
             partition_list(unknown, held.ins), partition_list(parts.unknown_outs, held.outs))
         return self.split(
-            held._replace(body=parts.known, ins=known_ins, outs=known_outs),
-            held._replace(body=parts.unknown, ins=unknown_ins, outs=unknown_outs),
+            Held(parts.known, known_ins, known_outs, held.rest),
+            Held(parts.unknown, unknown_ins, unknown_outs, held.rest),
             parts.residual_forwarding)
 
     # -- the kit: the other rules -----------------------------------------------------------
@@ -465,15 +467,15 @@ class Frame(FrameTypes):
         if held.body.effects or all(unknown_outs):
             return ()
         known, known_outs = ([not u for u in flags] for flags in (unknown, unknown_outs))
-        body, _ = self.transforms.dce(held.body, known_outs, known)
-        first = held._replace(body=body, ins=selected(known, held.ins),
-                              outs=selected(known_outs, held.outs))
-        whole, n = self.runner(held), sum(known)
+        first, _, read = self._pruned(held, known_outs)
+        run_first, whole, n = self.runner(first), self.runner(held), sum(known)
+        read = selected(known, read)
 
         def run_again(args: Sequence[Any]) -> list[Any]:
             return selected(unknown_outs, whole(merge_lists(unknown, args[:n], args[n:])))
 
-        return self.runner(first), run_again, Split(first, held, range(n)), unknown, unknown_outs
+        return (lambda args: run_first(selected(read, args)), run_again,
+                Split(first, held, range(n)), unknown, unknown_outs)
 
     def axis_batch(self, axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
         """The same for a batch, of the same operands."""
@@ -523,9 +525,12 @@ class Frame(FrameTypes):
 
     def dce(self, used: Sequence[bool], eqn: JaxprEqn) -> Any:
         """The equation that gives the used results only."""
-        smaller, used, used_ins = self._pruned(self.open(eqn.params), used)
+        held = self.open(eqn.params)
+        smaller, used, used_ins = self._pruned(held, used)
         if not any(used) and not keeps_equation(smaller.body.effects):
             return [False] * len(eqn.invars), None
+        if smaller.body == held.body:
+            return [True] * len(eqn.invars), eqn
         used_ins = [*[True] * self.aside, *used_ins]
         return used_ins, self.equation(
             eqn, smaller, selected(used_ins, eqn.invars), selected(used, eqn.outvars))
@@ -543,8 +548,7 @@ class Frame(FrameTypes):
                 break
             for j in read:  # by a later iteration
                 used[j] = True
-        smaller = held._replace(body=body, ins=selected(used_ins, held.ins),
-                                outs=selected(used, held.outs))
+        smaller = Held(body, selected(used_ins, held.ins), selected(used, held.outs), held.rest)
         if self.has_rules(held) and not all(used):
             wanted = selected(used, range(len(used)))
             key = ("pruned", self.primitive, *wanted, *held.rest.values())
@@ -558,7 +562,7 @@ class Frame(FrameTypes):
         carries = self.carries(held)
         # A carry is wanted again if its result is, or if a later iteration reads it.
         wanted, parts = self.complete(
-            held._replace(ins=held.outs, outs=held.ins), used,
+            Held(held.body, held.outs, held.ins, held.rest), used,
             lambda body, marks, _: self.transforms.recompute(
                 body, [True] * len(used), marks, saveable=saveable),
             lambda parts: [i in parts.residual_forwarding for i in range(len(held.ins))],

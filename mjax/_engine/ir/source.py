@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mjax._engine.base.folding import is_engine_file
@@ -174,15 +172,18 @@ def here(interpreter: Any = None) -> Any:
     return source.source_for(interpreter) if type(source) is Scope else source
 
 
-@contextmanager
-def without_names() -> Iterator[None]:
+class without_names:
     """Closes the open scopes while a program is traced: its caller's equation has their names."""
-    before = thread.source
-    thread.source = None if type(before) is Scope else before and source_info_of(before).traceback
-    try:
-        yield
-    finally:
-        thread.source = before
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = before = thread.source
+        thread.source = None if type(before) is Scope else (
+            before and source_info_of(before).traceback)
+
+    def __exit__(self, *error: object) -> None:
+        thread.source = self.before
 
 
 def replayed(source: Any, outer: Any, mark: str = "") -> Any:

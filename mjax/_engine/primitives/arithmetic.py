@@ -84,9 +84,9 @@ def _define_transpose(primitive: Primitive, left: Callable[..., Any],
       left: `(cotangent, x, y) -> ` that of `x`, before it is summed to the operand's shape.
       right: the same for `y`; None if it is not linear in `y`.
     """
-    primitive.def_transpose(lambda ct, x, y: [
-        unbroadcast(v.aval, rule(ct, x, y)) if rule and type(v) is UndefinedPrimal else None
-        for v, rule in ((x, left), (y, right))])
+    primitive.def_transpose(lambda ct, x, y: [  # each product in a gradient runs this
+        unbroadcast(x.aval, left(ct, x, y)) if type(x) is UndefinedPrimal else None,
+        unbroadcast(y.aval, right(ct, x, y)) if right and type(y) is UndefinedPrimal else None])
 
 
 neg_p, neg = unary("neg", "iufc", "stablehlo.negate", None, "Elementwise negation: `-x`.",

@@ -29,15 +29,20 @@ def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
       inputs are.
     """
     kept = per_item(keep_inputs, len(jaxpr.invars))
-    used_outputs = tuple(used_outputs)
-    live = jaxpr.cached(_LIVE, lambda: False)
-    if live is False or not all(used_outputs):
-        return jaxpr.cached(("dce", used_outputs, kept), lambda: _dce(jaxpr, used_outputs, kept))
-    read = list(map(operator.or_, live, kept))
-    if all(read):
-        return jaxpr, read
-    return jaxpr.cached(("dce", kept), lambda: (
-        with_inputs(jaxpr, selected(read, jaxpr.invars)), read))
+    used_outputs, live = tuple(used_outputs), jaxpr.recall(_LIVE)
+    if live is not None and all(used_outputs):
+        read = list(map(operator.or_, live, kept))
+        return (jaxpr, read) if all(read) else jaxpr.cached(("dce", kept), lambda: (
+            with_inputs(jaxpr, selected(read, jaxpr.invars)), read))
+    key = ("dce", used_outputs, kept)
+    found: tuple[Jaxpr, list[bool]] = jaxpr.recall(key) or _dce(jaxpr, used_outputs, kept)
+    return found if found[0] is jaxpr else jaxpr.keep(key, found)
+
+
+def live_inputs(jaxpr: Jaxpr) -> list[bool]:
+    """Which inputs a program reads that `dce_jaxpr` has given."""
+    live: list[bool] = jaxpr.recall(_LIVE)
+    return live
 
 
 def with_inputs(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any] | None = None
@@ -51,18 +56,20 @@ def with_inputs(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any] | No
       invars: its inputs.
       outvars: its results; None: unchanged. They may leave out only inputs.
     """
-    moved = jaxpr.replace(invars=invars, outvars=jaxpr.outvars if outvars is None else outvars,
-                          debug_info=jaxpr.debug_info._replace(arg_names=None))
-    live = jaxpr.cached(_LIVE, lambda: False)
-    if live is not False:
+    info = jaxpr.debug_info
+    moved = Jaxpr(jaxpr.constvars, invars, jaxpr.outvars if outvars is None else outvars,
+                  jaxpr.eqns, jaxpr.effects,
+                  info if info.arg_names is None else info._replace(arg_names=None),
+                  consts=jaxpr.consts)
+    live = jaxpr.recall(_LIVE)
+    if live is not None:
         read = set(selected(live, jaxpr.invars))
-        moved.cached(_LIVE, lambda: [v in read for v in moved.invars])
+        moved.keep(_LIVE, [v in read for v in invars])
     return moved
 
 
 #: The key of a record in programs made here: which of their inputs are used. None of their
-#: equations is dead, so nested programs are not searched again at each level. False: the program
-#: was made elsewhere.
+#: equations is dead, so nested programs are not searched again at each level.
 _LIVE = "live inputs"
 
 
@@ -86,13 +93,18 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
             continue
         eqns.append(new)
     eqns.reverse()
-    used_inputs = [k or v in live for v, k in zip(jaxpr.invars, kept, strict=True)]
+    reads = [v in live for v in jaxpr.invars]
+    used_inputs = list(map(operator.or_, reads, kept))
     consts = [(v, c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True) if v in live]
-    smaller = Jaxpr([v for v, _ in consts],
-                    [v for v, u in zip(jaxpr.invars, used_inputs, strict=True) if u], outvars,
+    if not jaxpr.effects and all(used_outputs) and all(used_inputs) and (
+            len(consts) == len(jaxpr.consts)) and len(eqns) == len(jaxpr.eqns) and all(
+            map(operator.is_, eqns, jaxpr.eqns)):
+        jaxpr.keep(_LIVE, reads)
+        return jaxpr, used_inputs
+    smaller = Jaxpr([v for v, _ in consts], selected(used_inputs, jaxpr.invars), outvars,
                     eqns, join_effects(eqn.effects for eqn in eqns), jaxpr.debug_info,
                     consts=[c for _, c in consts])
-    smaller.cached(_LIVE, lambda: [v in live for v in smaller.invars])
+    smaller.keep(_LIVE, selected(used_inputs, reads))
     return smaller, used_inputs
 
 

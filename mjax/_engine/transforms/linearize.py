@@ -121,7 +121,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
     tangent_interp = PartialEvalInterpreter(thread.interpreter, debug_info)
     interp = LinearizeInterpreter(tangent_interp)
     interp.function = f
-    with patient_collector(), running(tangent_interp), running(interp):
+    with patient_collector, running(tangent_interp), running(interp):
         outs, tangents = split_results(interp, f(*[
             JVPTracer(interp, p, tangent_interp.new_arg(typeof(p).to_tangent())) if nz else p
             for p, nz in zip(primals, nonzeros, strict=True)]))

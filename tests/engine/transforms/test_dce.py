@@ -49,6 +49,19 @@ def test_within_jit():
     assert [e.primitive.name for e in eqn.params["jaxpr"].eqns] == ["cos"]
 
 
+def test_a_program_without_dead_equations_stays_itself():
+    """So what is kept on it is found again, however deep it is nested."""
+    loop = lambda x, n: lax.while_loop(lambda i: i < n, lambda i: i * x, x)
+    f = mjax.jit(lambda x, n: lax.cond(n > 2.0, loop, lax.mul, lax.sin(x), n))
+    jaxpr = stage(lambda x, n: [f(x, n)], [typeof(1.0), typeof(1.0)])
+    smaller, used = dce_jaxpr(jaxpr, [True])
+    assert smaller is jaxpr and used == [True, True]
+    assert dce_jaxpr(jaxpr, [True]) == (jaxpr, [True, True])
+    dead = stage(lambda x, n: [f(x, n), lax.exp(x)][:1], [typeof(1.0), typeof(1.0)])
+    smaller, _ = dce_jaxpr(dead, [True])
+    assert smaller is not dead and smaller.eqns == dead.eqns[:1]
+
+
 def test_effects():
     class Kept(Effect):
         pass

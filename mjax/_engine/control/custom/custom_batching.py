@@ -25,7 +25,13 @@ from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
 from mjax._engine.primitives.shapes import array_of, batch_to_front, reduce_sum
 from mjax._engine.primitives.tangents import instantiate, with_zeros, zero_tangent
 from mjax._engine.tracing.stage import eval_jaxpr, stage
-from mjax._engine.tracing.symbolic import Zero, among_zeros, without_zeros, zeros_among
+from mjax._engine.tracing.symbolic import (
+    UndefinedPrimal,
+    Zero,
+    among_zeros,
+    without_zeros,
+    zeros_among,
+)
 from mjax._engine.transforms.batching import (
     AxisData,
     BatchInterpreter,
@@ -38,7 +44,7 @@ from mjax._engine.transforms.batching import (
     to_dim,
 )
 from mjax._engine.transforms.jvp import jvp_flat
-from mjax._engine.transforms.transpose import transpose_jaxpr
+from mjax._engine.transforms.transpose import backward_pass
 
 Dims = Sequence[int | None]
 
@@ -159,7 +165,8 @@ class DerivedRule(Rule):
 
     def __init__(self, rule: Any, axis: Any = None):
         self.rule, self.custom = rule, rule.custom
-        self.names_in_scope = tuple([n for n in rule.names_in_scope if n != axis])
+        names = rule.names_in_scope
+        self.names_in_scope = names if axis is None else tuple([n for n in names if n != axis])
 
     def output(self, i: int) -> str:
         """The name of an output of the backward pass in messages."""
@@ -483,21 +490,25 @@ class TransposedRule(DerivedRule):
     def batch(self, size: int, batched: Sequence[bool], args: Sequence[Any]
               ) -> tuple[list[Any], list[bool]]:
         """Cotangents of a batch; each element has its own."""
-        undefined, linear_avals = self.undefined, selected(self.undefined, self.call.in_avals)
-        n = len(undefined) - len(linear_avals)
-        in_batched = merge_lists(undefined, batched[:n], [True] * len(linear_avals))
+        undefined, call = self.undefined, self.call
+        places = [UndefinedPrimal(batched_type(a, 0, size))
+                  for a in selected(undefined, call.in_avals)]
+        n, m = len(undefined) - len(places), len(places)
+        in_batched = merge_lists(undefined, batched[:n], [True] * m)
+        operands = merge_lists(undefined, args[:n], places)
 
         def linear(*values: Any) -> list[Any]:
             outs, out_batched = self.rule.batch(size, in_batched, values)
             return [batch_to_front(o, 0 if b else None, size)
                     for o, b in zip(outs, out_batched, strict=True)]
 
-        back, _ = transpose_jaxpr(stage(linear, merge_lists(
-            undefined, list(map(typeof, args[:n])),
-            [batched_type(a, 0, size) for a in linear_avals])), undefined, self.nonzeros, True)
+        jaxpr = stage(linear, [x.aval if u else typeof(x)
+                               for x, u in zip(operands, undefined, strict=True)])
         cts = [batch_to_front(ct, 0 if b else None, size)
                for ct, b in zip(args[n:], batched[n:], strict=True)]
-        return eval_jaxpr(back, back.consts, *args[:n], *cts), [True] * len(linear_avals)
+        found = backward_pass(jaxpr, jaxpr.consts, operands, with_zeros(
+            self.nonzeros, cts, jaxpr.out_avals))
+        return list(map(instantiate, selected(undefined, found))), [True] * m
 
 
 # ---- backward passes -----------------------------------------------------------------------

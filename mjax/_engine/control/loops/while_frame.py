@@ -24,7 +24,7 @@ from mjax._engine.control.held import OF_JAXPRS, Held, How, Runner
 from mjax._engine.control.loops.while_loop import Parts, bind_while, while_p
 from mjax._engine.control.programs import Programs
 from mjax._engine.ir.effects import keeps_equation
-from mjax._engine.ir.jaxpr import Jaxpr, Var
+from mjax._engine.ir.jaxpr import Jaxpr, Var, used_variables
 from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
@@ -32,10 +32,11 @@ from mjax._engine.tracing.primitive import no_axes
 from mjax._engine.tracing.rule_errors import refuse_masked_effects
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
-from mjax._engine.transforms.dce import dce_jaxpr, with_inputs
+from mjax._engine.transforms.dce import dce_jaxpr, live_inputs, with_inputs
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 
-COND, BODY, CARRY = range(3)
+#: How an operand enters. No program reads tangents of consts of the condition.
+COND, BODY, CARRY, UNREAD = range(4)
 #: The reason for tracing the condition of a loop whose body runs until all elements have ended.
 _BATCHED = "vmap of while_loop"
 
@@ -84,11 +85,11 @@ def _partial_eval(programs: Iteration, unknown: Sequence[bool], wanted: Sequence
 
 def _dce(programs: Iteration, used: Sequence[bool], kept: Sequence[bool]) -> Any:
     runs = [any(used) or keeps_equation(programs.effects)]
-    parts = [dce_jaxpr(program, wanted, kept)
+    parts = [dce_jaxpr(program, wanted, True)[0]
              for program, wanted in zip(programs, (used, runs), strict=True)]
-    read = list(map(operator.or_, *(read for _, read in parts)))
-    return Iteration(with_inputs(part, selected(read, program.invars))
-                     for (part, _), program in zip(parts, programs, strict=True)), read
+    read = list(map(operator.or_, kept, map(operator.or_, *map(live_inputs, parts))))
+    return Iteration(parts if all(read) else [
+        with_inputs(part, selected(read, part.invars)) for part in parts]), read
 
 
 def _cast(programs: Iteration, varying: Sequence[Axes], outs: Sequence[Axes] | None = None
@@ -148,6 +149,9 @@ class _WhileFrame(Frame):
     def batch_dim(self, how: How) -> int:
         return 0
 
+    def derivative(self, how: How) -> How:
+        return UNREAD if how == COND else how
+
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
         raise LazyValueError(
             "Reverse-mode differentiation of while_loop, or of fori_loop with bounds that are not "
@@ -157,24 +161,26 @@ class _WhileFrame(Frame):
             "custom_vjp or lax.custom_root; forward mode (jvp, jacfwd) works.")
 
     def runner(self, held: Held) -> Runner:
-        """Applies the loop. A carry that each iteration hands on as it is becomes a const; a const
-        that neither program reads is left out."""
+        """Applies the loop. A carry that each iteration hands on as it is becomes a const of the
+        programs that read it."""
         first, held = _rotated(self.carries(held), held)
-        (body, cond), n = held.body, len(held.ins)
+        body, cond = held.body
         sources = {j: i for i, j in self.carries(held)}
         moving = [j for j, i in sources.items()
                   if body.outvars[j] is not body.invars[i] or held.body.effects]
         carried = [sources[j] for j in moving]
-        consts = [i for i in range(n) if i not in carried]
+        still = set(sources.values()).difference(carried)
 
-        def fitting(jaxpr: Jaxpr, outvars: Sequence[Any]) -> tuple[Jaxpr, list[int]]:
-            read = {v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is Var}.union(outvars)
-            places = [i for i in consts if jaxpr.invars[i] in read]
+        def fitting(jaxpr: Jaxpr, outvars: Sequence[Any], other: How) -> tuple[Jaxpr, list[int]]:
+            read = still and used_variables(
+                [*outvars, *(v for eqn in jaxpr.eqns for v in eqn.invars)])
+            places = [i for i, how in enumerate(held.ins) if (
+                jaxpr.invars[i] in read if i in still else how not in (other, CARRY, UNREAD))]
             return with_inputs(jaxpr, [jaxpr.invars[i] for i in (*places, *carried)],
                                outvars), places
 
-        body, of_body = fitting(body, [body.outvars[j] for j in moving])
-        cond, of_cond = fitting(cond, cond.outvars)
+        body, of_body = fitting(body, [body.outvars[j] for j in moving], COND)
+        cond, of_cond = fitting(cond, cond.outvars, BODY)
 
         def run(args: Sequence[Any]) -> list[Any]:
             args = first(args)
@@ -233,7 +239,8 @@ def _rotated(carries: Sequence[tuple[int, int]], held: Held
     of_cond = cond.debug_info._replace(traced_for=_BATCHED) if going.shape else cond.debug_info
     programs = Iteration((trace_to_jaxpr(iterate, avals, body.debug_info),
                           trace_to_jaxpr(goes_on, avals, of_cond)))
-    return decide, Held(programs, [*held.ins, CARRY], [*held.outs, CARRY], held.rest)
+    ins = [BODY if how == COND else how for how in held.ins]
+    return decide, Held(programs, [*ins, CARRY], [*held.outs, CARRY], held.rest)
 
 
 def _as_given(args: Sequence[Any]) -> Sequence[Any]:

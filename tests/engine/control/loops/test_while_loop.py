@@ -137,6 +137,17 @@ def test_carries_without_tangents_get_none():
     assert len(eqn.outvars) == 4 and "cos" not in names(jaxpr)
 
 
+def test_tangents_of_what_only_the_condition_reads_are_not_operands():
+    def f(x, limit):
+        return lax.while_loop(lambda s: s < limit, lambda s: s * x, x)
+
+    x, limit = jnp.float32(1.5), jnp.float32(4.0)
+    (loop,) = whiles(mjax.make_jaxpr(lambda *a: mjax.jvp(f, a, a))(x, limit))
+    assert (loop.params["cond_nconsts"], loop.params["body_nconsts"]) == (1, 2)
+    _, tangent = mjax.jvp(f, (x, limit), (jnp.float32(1.0), jnp.float32(1.0)))
+    np.testing.assert_allclose(tangent, 4 * 1.5 ** 3, rtol=1e-6)
+
+
 def test_reverse_mode_of_what_the_body_hands_on():
     def f(x, n):
         step = lambda c: (c[0] + 1, c[1], c[2] * 0.5)
