@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ import mjax
 from mjax import lax
 from mjax.errors import MissingRuleError
 from mjax_ext import core
-from mjax_ext.interpreters import ad, batching, mlir
+from mjax_ext import linear_util as lu
+from mjax_ext.interpreters import ad, batching, mlir, partial_eval
 
 X = np.array([0.5, 1.0, 2.0], np.float32)
 Y = np.array([2.0, 0.25, -1.0], np.float32)
@@ -249,6 +252,178 @@ def test_transformations_of_jaxprs():
     np.testing.assert_allclose(core.jaxpr_as_fun(jvp)(X, Y, X)[1], X * Y)
     transposed, _ = ad.transpose_jaxpr(jaxpr, [True, False], [True])
     np.testing.assert_allclose(core.jaxpr_as_fun(transposed)(Y, X)[0], X * Y)
-    ct, none = ad.backward_pass(jaxpr, jaxpr.consts, [ad.UndefinedPrimal(mjax.typeof(X)), Y], [X])
-    np.testing.assert_allclose(ct, X * Y)
-    assert none is None
+    undefined = ad.UndefinedPrimal(mjax.typeof(X))
+    for stack in (False, True):
+        ct, zero = ad.backward_pass(jaxpr, stack, jaxpr.consts, [undefined, Y], [X])
+        np.testing.assert_allclose(ct, X * Y)
+        assert type(zero) is ad.Zero
+    assert type(ad.closed_backward_pass(jaxpr, False, [undefined, Y], [
+        ad.Zero(mjax.typeof(X))])[0]) is ad.Zero
+    with pytest.raises(TypeError, match="transform_stack must be a bool, got a list"):
+        ad.backward_pass(jaxpr, jaxpr.consts, [undefined, Y], [X], [])
+    with pytest.raises(ValueError, match="primals_in has 1 entries for 2"):
+        ad.backward_pass(jaxpr, False, [], [undefined], [X])
+
+
+def test_alternating_binders():
+    jaxpr = mjax.make_jaxpr(lambda a, b, c, da, db, dc: [a, b, da, db])(*range(6))
+    moved = ad.rearrange_binders(jaxpr, [1, 2], [2, 1], [1, 1], [0, 2])
+    args = dict(zip(["a", "b", "c", "da", "db", "dc"], range(6), strict=True))
+    given = [args[n] for n in ("a", "da", "db", "b", "c", "dc")]
+    assert list(map(int, core.jaxpr_as_fun(moved)(*given))) == [0, 1, 3, 4]
+    assert moved.debug_info.arg_names == ("a", "da", "db", "b", "c", "dc")
+    with pytest.raises(ValueError, match=r"primals and \[1\] tangents for 6 inputs"):
+        ad.rearrange_binders(jaxpr, [1, 2], [1], [2], [2])
+
+
+def test_transposed_calls():
+    call_p = core.CallPrimitive("region")
+    body = mjax.make_jaxpr(lambda x, y: [lax.mul(x, y), lax.neg(x)])(X, Y)
+    zero, undefined = ad.Zero(mjax.typeof(X)), ad.UndefinedPrimal(mjax.typeof(X))
+
+    def transpose(cts, ct_params=None):
+        return ad.call_transpose(call_p, {"name": "region"}, body, [undefined, Y], cts, None)
+
+    np.testing.assert_allclose(transpose([X, zero])[0], X * Y)
+    np.testing.assert_allclose(transpose([X, Y])[0], X * Y - Y)
+    assert transpose([X, Y])[1] is None and type(transpose([zero, zero])[0]) is ad.Zero
+    seen = []
+
+    def update(params, linear, nonzero):
+        seen.append((linear, nonzero))
+        return {**params, "name": "transposed"}
+
+    ad.call_transpose_param_updaters[call_p] = update
+    try:
+        (eqn,) = mjax.make_jaxpr(lambda ct: transpose([ct, zero])[0])(X).eqns
+    finally:
+        del ad.call_transpose_param_updaters[call_p]
+    assert seen == [([True, False], [True, False])] and eqn.params["name"] == "transposed"
+    # As the rule of a primitive of one's own:
+    ad.primitive_transposes[call_p] = lambda cts, *args, call_jaxpr, **params: ad.call_transpose(
+        call_p, params, call_jaxpr, args, cts)
+    np.testing.assert_allclose(
+        mjax.grad(lambda x: lax.reduce_sum(call_p.bind(x, Y, call_jaxpr=body)[0], (0,)))(X), Y)
+
+
+# ---- derivatives of functions ------------------------------------------------------------
+
+
+def rational(x, y):
+    return {"q": lax.div(x, y), "rest": [lax.floor(x), 2]}
+
+
+def test_jvp_with_symbolic_zeros():
+    zero = ad.Zero(mjax.typeof(Y))
+    out, tangents = ad.jvp(rational, [X, Y], [X, zero], instantiate=False)
+    np.testing.assert_allclose(out["q"], X / Y)
+    np.testing.assert_allclose(tangents["q"], X / Y)
+    assert all(type(t) is ad.Zero for t in tangents["rest"])
+    _, tangents = ad.jvp(rational, [X, Y], [X, zero])
+    np.testing.assert_array_equal(tangents["rest"][0], 0 * X)
+    out, tangent, aux = ad.jvp(lambda x: (lax.sin(x), {"kept": x}), [X], [Y], has_aux=True)
+    np.testing.assert_allclose(tangent, np.cos(X) * Y, rtol=1e-6)
+    np.testing.assert_array_equal(aux["kept"], X)
+    with pytest.raises(TypeError, match=r"tangent 0 has type float32\[2\], but its primal has"):
+        ad.jvp(lax.sin, [X], [X[:2]])
+    with pytest.raises(TypeError, match="primals have the structure"):
+        ad.jvp(lax.sin, [X], [[X]])
+    integers = ad.jvp(lambda n: n, [np.int32(3)], [np.zeros((), mjax.float0)], instantiate=False)
+    assert type(integers[1]) is ad.Zero
+
+
+def pair(x, y):
+    return [lax.mul(x, y), lax.floor(x)]
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lu.wrap_init])
+def test_transformations_of_wrapped_functions(wrap):
+    zero = ad.Zero(mjax.typeof(Y))
+    for pushed in (ad.jvp(wrap(pair), instantiate=[False, True]),
+                   ad.jvpfun(wrap(pair), (False, True), True)):
+        outs, tangents = pushed.call_wrapped([X, Y], [Y, zero])
+        np.testing.assert_allclose(outs[0], X * Y)
+        np.testing.assert_allclose(tangents[0], Y * Y)
+        np.testing.assert_array_equal(tangents[1], 0 * X)
+    pushed, aux = ad.jvp(wrap(lambda x, y: (pair(x, y), [x])), has_aux=True, instantiate=False)
+    _, tangents = pushed.call_wrapped([X, Y], [Y, zero])
+    assert type(tangents[1]) is ad.Zero and aux()[0] is X
+    tag = core.TraceTag()
+    _, tangents = ad.jvp_subtrace(wrap(pair), tag).call_wrapped([X, Y], [zero, X])
+    np.testing.assert_allclose(tangents[0], X * X)
+    pushed, aux = ad.jvp_subtrace_aux(wrap(lambda x, y: (pair(x, y), [y])), tag)
+    _, tangents = pushed.call_wrapped([X, Y], [X, X])
+    np.testing.assert_allclose(tangents[0], X * Y + X * X)
+    assert aux()[0] is Y
+
+
+def test_functions_of_primals_and_tangents_as_functions_of_arrays():
+    pushed = ad.jvpfun(pair, False)
+    flat, nonzero = ad.f_jvp_traceable(pushed, (False, True))
+    jaxpr, avals, _ = partial_eval.trace_to_jaxpr_dynamic(flat, [mjax.typeof(X)] * 3)
+    assert nonzero() == [True, False] and len(avals) == 3
+    np.testing.assert_allclose(core.eval_jaxpr(jaxpr, [], X, Y, Y)[2], X * Y)
+    tree = mjax.tree_util.tree_structure(([X, Y], [X, None]))
+    flat, out_tree = ad.traceable(ad.jvpfun(pair, False), tree)
+    outs = flat.call_wrapped(X, Y, X)
+    np.testing.assert_allclose(outs[2], X * Y)
+    assert len(outs) == 3 and str(out_tree()) == "PyTreeDef(([*, *], [*, None]))"
+    same, which = ad.nonzero_outputs(lambda x: [ad.Zero(mjax.typeof(x)), x])
+    assert same.call_wrapped(X)[1] is X and which() == [False, True]
+    same, which = ad.nonzero_tangent_outputs(ad.jvpfun(pair, False))
+    same.call_wrapped([X, Y], [X, Y])
+    assert which() == [True, False]
+
+
+def test_linearize_gives_a_program():
+    def f(x, n):
+        return {"a": lax.mul(lax.sin(x), lax.convert_element_type(n, np.float32)), "b": n}
+
+    out, zeros, jaxpr, consts = ad.linearize(f, [X, np.int32(3)])
+    np.testing.assert_allclose(out["a"], 3 * np.sin(X), rtol=1e-6)
+    assert zeros == [False, True] and len(jaxpr.invars) == 2
+    (tangent,) = core.eval_jaxpr(jaxpr, consts, Y, np.zeros((), mjax.float0))
+    np.testing.assert_allclose(tangent, 3 * np.cos(X) * Y, rtol=1e-6)
+    *_, aux = ad.linearize(lambda x: (x, "aux"), [X], has_aux=True)
+    assert aux == "aux"
+    with pytest.raises(TypeError, match="primals must be a list of the function's arguments"):
+        ad.linearize(f, X, np.int32(3))
+
+
+def test_vjp_of_flat_values():
+    outs, pull = ad.vjp(pair, [X, Y])
+    np.testing.assert_allclose(outs[0], X * Y)
+    ct_x, ct_y = mjax.jit(lambda p, ct: p(ct, ct))(pull, X)  # it is a pytree
+    np.testing.assert_allclose(ct_x, X * Y)
+    np.testing.assert_allclose(ct_y, X * X)
+    _, pull, aux = ad.vjp(lu.wrap_init(lambda x, y: (pair(x, y), [x])), [X, Y], has_aux=True)
+    np.testing.assert_array_equal(aux[0], X)
+    np.testing.assert_allclose(pull(Y, Y)[1], X * Y)
+
+
+# ---- rules as functions ------------------------------------------------------------------
+
+
+def test_rules_for_partial():
+    p = make("product", lambda x, y: lax.mul(x, y))
+    rules = [lambda t, x, y: p.bind(t, y), None]
+    ad.primitive_jvps[p] = functools.partial(ad.standard_jvp, rules, p)
+    np.testing.assert_allclose(mjax.jvp(p.bind, (X, Y), (X, X))[1], X * Y)
+    ad.primitive_jvps[p] = functools.partial(ad.standard_jvp2, [None, None], p)
+    np.testing.assert_array_equal(mjax.jvp(p.bind, (X, Y), (X, X))[1], 0 * X)
+    with pytest.raises(TypeError, match=r"'product'.* of 1 functions for 2 operands"):
+        ad.standard_jvp(rules[:1], p, [X, Y], [X, Y])
+    ad.primitive_jvps[p] = functools.partial(ad.standard_jvp, [
+        lambda t, x, y: p.bind(t, y), lambda t, x, y: p.bind(x, t)], p)
+    ad.primitive_transposes[p] = functools.partial(
+        ad.bilinear_transpose, lambda ct, x, y: p.bind(ct, y), lambda ct, x, y: p.bind(x, ct))
+    for got, want in zip(mjax.grad(lambda x, y: lax.reduce_sum(p.bind(x, y), (0,)), (0, 1))(X, Y),
+                         (Y, X), strict=True):
+        np.testing.assert_allclose(got, want)
+    zero, undefined = ad.Zero(mjax.typeof(X)), ad.UndefinedPrimal(mjax.typeof(X))
+    assert type(ad.bilinear_transpose(None, None, zero, X, undefined)[1]) is ad.Zero
+    assert type(ad.linear_transpose(None, zero, undefined)[0]) is ad.Zero
+    assert ad.zero_jvp(lax.top_k_p, [X], [X], k=2, axis=0)[1][1].aval.dtype == mjax.float0
+    np.testing.assert_array_equal(ad.zeros_like_jaxval(X), 0 * X)
+    assert ad.instantiate_zeros(ad.replace_rule_output_symbolic_zeros(
+        ad.replace_internal_symbolic_zeros(zero))).shape == X.shape

@@ -10,6 +10,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax_ext import core
+from mjax_ext import linear_util as lu
 from mjax_ext.interpreters import batching, mlir
 
 RNG = np.random.default_rng(0)
@@ -212,3 +213,53 @@ def test_matchaxis(src, dst):
     rows = x if src is None else np.moveaxis(x, src, 0)
     wanted = x if dst is None else np.moveaxis(np.stack([x] * 3) if src is None else rows, 0, dst)
     np.testing.assert_array_equal(batching.matchaxis(axis, src, dst, x), wanted)
+
+
+# ---- transformations of wrapped functions ------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lu.wrap_init])
+def test_batches_of_wrapped_functions(wrap):
+    x, y = RNG.normal(size=(3, 4)).astype(np.float32), np.float32(2)
+    axis = batching.AxisData("i", 3)
+
+    def f(x, y):
+        return [lax.mul(x, y), lax.neg(y), lax.psum(x, "i")]
+
+    outs, dims = batching.batch(wrap(f), axis, lambda: [0, None],
+                                lambda: [1, None, 0]).call_wrapped(x, y)
+    assert dims == [1, None, 0]
+    np.testing.assert_array_equal(outs[0], 2 * x.T)
+    np.testing.assert_array_equal(outs[1], -2)
+    np.testing.assert_allclose(outs[2], np.stack([x.sum(0)] * 3), rtol=1e-6)
+    with pytest.raises(ValueError, match="wanted without a batch axis"):
+        batching.batch(wrap(f), axis, [0, None], [None] * 3).call_wrapped(x, y)
+    same = wrap(lambda x: [x])
+    total, _ = batching.batch(same, axis, [0], [None], sum_match=True).call_wrapped(x)
+    np.testing.assert_allclose(total[0], x.sum(0), rtol=1e-6)
+    g, out_dims = batching.batch_subtrace(
+        wrap(lambda x, y: [lax.mul(x, y), y]), core.TraceTag(), axis, (1, None))
+    outs = g.call_wrapped(x.T, y)
+    np.testing.assert_array_equal(outs[0], 2 * x.T)
+    assert out_dims() == [1, None] and outs[1] is y
+
+
+def test_tiles():
+    x = RNG.normal(size=(2, 6)).astype(np.float32)
+    f = batching.vtile(lambda x, s: [lax.cumsum(x, 1), lax.mul(s, 2.0)], [1, None], [1, None], 3)
+    sums, double = f.call_wrapped(x, 1.0)
+    np.testing.assert_allclose(sums, np.cumsum(x.reshape(2, 3, 2), 2).reshape(2, 6), rtol=1e-5)
+    assert float(double) == 2
+    whole = batching.vtile(lambda x: [lax.reshape(x, (2,))], [1], [0], None)
+    np.testing.assert_array_equal(whole.call_wrapped(x)[0], x.T.reshape(-1))
+    with pytest.raises(ValueError, match="4 tiles do not divide mapped axes of sizes"):
+        batching.vtile(lambda x: [x], [1], [1], 4).call_wrapped(x)
+    with pytest.raises(ValueError, match="None tiles do not divide"):
+        batching.vtile(lambda x: [x], [None], [None], None).call_wrapped(x)
+
+
+def test_leaves_of_trees():
+    tree = mjax.tree_util.tree_structure((({"a": 1},), {"k": 2}))
+    flat, out_tree = batching.flatten_fun_for_vmap(lambda x, *, k: [x["a"], (k,)], tree)
+    assert flat.call_wrapped(5, 6) == [5, 6]
+    assert out_tree().unflatten("ab") == ["a", ("b",)]

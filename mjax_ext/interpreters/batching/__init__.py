@@ -44,6 +44,12 @@ from mjax_ext.interpreters.batching._elements import (
     to_elt,
     unregister_vmappable,
 )
+from mjax_ext.interpreters.batching._functions import (
+    batch,
+    batch_subtrace,
+    flatten_fun_for_vmap,
+    vtile,
+)
 from mjax_ext.interpreters.batching._jaxprs import (
     ZeroIfMapped,
     batch_jaxpr,
@@ -75,8 +81,9 @@ __all__ = [
     # makers of rules, and the rules
     "broadcast_batcher", "defbroadcasting", "defreducer", "defvectorized", "reducer_batcher",
     "vectorized_batcher",
-    # programs
-    "ZeroIfMapped", "batch_jaxpr", "batch_jaxpr2", "batch_jaxpr_axes", "zero_if_mapped",
+    # functions and programs
+    "ZeroIfMapped", "batch", "batch_jaxpr", "batch_jaxpr2", "batch_jaxpr_axes", "batch_subtrace",
+    "flatten_fun_for_vmap", "vtile", "zero_if_mapped",
     # classes of one's own
     "AxisSize", "Elt", "FromEltHandler", "GetIdx", "MakeIotaHandler", "MapSpec", "ToEltHandler",
     "Vmappable", "from_elt", "is_vmappable", "make_iota", "register_vmappable", "spec_types",

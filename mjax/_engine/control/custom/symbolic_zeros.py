@@ -146,7 +146,14 @@ def as_arrays(tangents: Sequence[Any]) -> list[Any]:
 
 
 def from_rule(tangent: Any) -> Any:
-    """Results of a user's rule, with `Zero` for `SymbolicZero`."""
+    """A result of a user's rule, with a `Zero` for a `SymbolicZero`.
+
+    Example:
+      >>> from mjax.custom_derivatives import SymbolicZero
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.replace_rule_output_symbolic_zeros(SymbolicZero(mjax.typeof(jnp.ones(2))))
+      Zero(float32[2])
+    """
     return Zero(tangent.aval) if type(tangent) is SymbolicZero else tangent
 
 

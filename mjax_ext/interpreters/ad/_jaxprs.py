@@ -1,0 +1,164 @@
+"""Derivatives of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mjax._engine.base.util import split_list
+from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
+from mjax._engine.transforms import transpose as engine
+from mjax._engine.transforms.transpose import transpose_jaxpr
+from mjax_ext._checked import as_jaxpr
+
+
+def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
+                  primals_in: Sequence[Any], cotangents_in: Sequence[Any]) -> list[Any]:
+    """Cotangents of the linear inputs of a program.
+
+    Args:
+      jaxpr: linear in the inputs that are undefined.
+      transform_stack: whether the names of its equations' scopes show the transposition.
+      consts: values of its constants.
+      primals_in: an `UndefinedPrimal` for each linear input, values for the others.
+      cotangents_in: a cotangent or a `Zero` for each result.
+
+    Returns:
+      For each input its cotangent, or a `Zero`.
+
+    Raises:
+      TypeError: `transform_stack` is not a bool, or an equation is not linear.
+      ValueError: there are more or fewer values than constants, inputs or results.
+      MissingRuleError: a primitive does not have a transpose rule.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(x, y))(1.0, 1.0)
+      >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
+      >>> ct, zero = ad.backward_pass(jaxpr, False, jaxpr.consts, [x, 5.0], [2.0])
+      >>> float(ct), type(zero) is ad.Zero
+      (10.0, True)
+    """
+    as_jaxpr("backward_pass", jaxpr)
+    if not isinstance(transform_stack, bool):
+        msg = ("backward_pass(jaxpr, transform_stack, consts, primals_in, cotangents_in): "
+               f"transform_stack must be a bool, got {describe_value(transform_stack)}.")
+        raise TypeError(msg)
+    for name, values, items in (("consts", consts, jaxpr.constvars),
+                                ("primals_in", primals_in, jaxpr.invars),
+                                ("cotangents_in", cotangents_in, jaxpr.outvars)):
+        if len(values) != len(items):
+            msg = (f"backward_pass: {name} has {len(values)} entries for {len(items)}; give one "
+                   "for each.")
+            raise ValueError(msg)
+    found = engine.backward_pass(jaxpr, consts, primals_in, cotangents_in,
+                                 "transpose" if transform_stack else "")
+    return [Zero(typeof(p).to_cotangent()) if ct is None else ct
+            for p, ct in zip(primals_in, found, strict=True)]
+
+
+def closed_backward_pass(jaxpr: Jaxpr, transform_stack: bool, primals_in: Sequence[Any],
+                         cotangents_in: Sequence[Any]) -> list[Any]:
+    """`backward_pass` of a program with the values of its constants.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> jaxpr = mjax.make_jaxpr(lax.neg)(1.0)
+      >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
+      >>> float(ad.closed_backward_pass(jaxpr, False, [x], [2.0])[0])
+      -2.0
+    """
+    return backward_pass(jaxpr, transform_stack, as_jaxpr("closed_backward_pass", jaxpr).consts,
+                         primals_in, cotangents_in)
+
+
+def rearrange_binders(jaxpr: Jaxpr, primals_in: Sequence[int], tangents_in: Sequence[int],
+                      primals_out: Sequence[int], tangents_out: Sequence[int]) -> Jaxpr:
+    """A program whose groups of primals and tangents alternate.
+
+    Args:
+      jaxpr: its inputs are all groups of primals, then all groups of tangents; so are its results.
+      primals_in, tangents_in: the sizes of the groups of inputs, as many of each.
+      primals_out, tangents_out: those of results.
+
+    Returns:
+      The program with the first group of primals, the first of tangents, the second of primals,
+      and so on.
+
+    Raises:
+      ValueError: the sizes do not add up.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> jaxpr = mjax.make_jaxpr(lambda a, b, da, db: [a, db])(1, 2, 3.0, 4.0)
+      >>> moved = ad.rearrange_binders(jaxpr, [1, 1], [1, 1], [1], [1])
+      >>> [aval.dtype.name for aval in moved.in_avals]
+      ['int32', 'float32', 'int32', 'float32']
+    """
+    as_jaxpr("rearrange_binders", jaxpr)
+    names = jaxpr.debug_info.arg_names
+    return jaxpr.replace(
+        invars=_alternate("inputs", primals_in, tangents_in, jaxpr.invars),
+        outvars=_alternate("results", primals_out, tangents_out, jaxpr.outvars),
+        debug_info=jaxpr.debug_info._replace(arg_names=None if not names else tuple(_alternate(
+            "names of inputs", primals_in, tangents_in, names))))
+
+
+def _alternate(what: str, primals: Sequence[int], tangents: Sequence[int], values: Sequence[Any]
+               ) -> list[Any]:
+    if len(primals) != len(tangents) or sum(primals) + sum(tangents) != len(values):
+        msg = (f"rearrange_binders: groups of {list(primals)} primals and {list(tangents)} "
+               f"tangents for {len(values)} {what}; give as many groups of each, whose sizes add "
+               "up.")
+        raise ValueError(msg)
+    groups = split_list(values, [*primals, *tangents])
+    n = len(primals)
+    return [value for i in range(n) for group in (groups[i], groups[n + i]) for value in group]
+
+
+#: Call primitive -> `(params, which operands are linear, which results have a cotangent) -> params`
+#: of its transposed call, for `call_transpose`.
+call_transpose_param_updaters: dict[Primitive, Any] = {}
+
+
+def call_transpose(primitive: Primitive, params: dict[str, Any], call_jaxpr: Jaxpr,
+                   args: Sequence[Any], ct: Sequence[Any], _: Any = None) -> list[Any]:
+    """Transposes an application of a primitive that calls a program.
+
+    Args:
+      primitive: has multiple results; its param `call_jaxpr` holds the program.
+      params: its other params. `call_transpose_param_updaters[primitive]` may change them.
+      call_jaxpr: the program, linear in the inputs that are undefined.
+      args: the operands, an `UndefinedPrimal` for each linear one.
+      ct: a cotangent or a `Zero` for each result.
+
+    Returns:
+      For each operand its cotangent or a `Zero` if it is undefined, else None: the result of a
+      transpose rule.
+
+    Example:
+      >>> from mjax_ext.core.primitives import closed_call_p
+      >>> from mjax_ext.interpreters import ad
+      >>> body = mjax.make_jaxpr(lambda x, y: [lax.mul(x, y)])(1.0, 1.0)
+      >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
+      >>> ct, none = ad.call_transpose(closed_call_p, {}, body, [x, 5.0], [2.0])
+      >>> float(ct), none
+      (10.0, None)
+    """
+    undefined = list(map(is_undefined_primal, args))
+    nonzero = [type(c) is not Zero for c in ct]
+    transposed, found = transpose_jaxpr(as_jaxpr("call_transpose", call_jaxpr), undefined, nonzero)
+    params = {name: value for name, value in params.items() if name != "call_jaxpr"}
+    update = call_transpose_param_updaters.get(primitive)
+    if update is not None:
+        params = update(params, undefined, nonzero)
+    outs = primitive.bind(*[a for a, u in zip(args, undefined, strict=True) if not u],
+                          *[c for c, nz in zip(ct, nonzero, strict=True) if nz],
+                          call_jaxpr=transposed, **params)
+    given, which = iter(outs), iter(found)
+    return [(next(given) if next(which) else Zero(a.aval.to_cotangent()))
+            if type(a) is UndefinedPrimal else None for a in args]

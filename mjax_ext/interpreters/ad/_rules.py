@@ -1,0 +1,293 @@
+"""Derivative rules: makers, and what they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mjax._engine.control.custom.symbolic_zeros import for_rule
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.shapes import zeros_of
+from mjax._engine.primitives.tangents import (
+    add_any_p,
+    add_tangents,
+    define_zero_jvp,
+    instantiate,
+    zero_tangent,
+)
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import bad_rule_result
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
+from mjax_ext._tables import Rule, RuleTable
+
+
+def get_primitive_transpose(primitive: Primitive) -> Rule:
+    """The transpose rule of a primitive.
+
+    Raises:
+      MissingRuleError: it does not have one.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> float(ad.get_primitive_transpose(lax.neg_p)(3.0, ad.UndefinedPrimal(mjax.typeof(1.0)))[0])
+      -3.0
+    """
+    if primitive.transpose is None:
+        primitive.missing("transpose")
+    return primitive.transpose
+
+
+def add_jaxvals(x: Any, y: Any) -> Any:
+    """The sum of two arrays that are tangents of one type.
+
+    Raises:
+      TypeError: their types differ.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> float(ad.add_jaxvals(1.0, 2.0))
+      3.0
+    """
+    return add_any_p.bind(x, y)
+
+
+def zeros_like_jaxval(val: Any) -> Any:
+    """Zeros of the type of an array (jax to 0.4.24; `zeros_like_aval(typeof(val))`).
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.zeros_like_jaxval(jnp.ones(2))
+      Array([0., 0.], dtype=float32)
+    """
+    return zeros_of(typeof(val))
+
+
+def replace_internal_symbolic_zeros(x: Any) -> Any:
+    """A tangent as a custom rule with `symbolic_zeros=True` gets it.
+
+    Args:
+      x: a tangent or a `Zero`.
+
+    Returns:
+      It, or `mjax.custom_derivatives.SymbolicZero` for a `Zero`.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> ad.replace_internal_symbolic_zeros(ad.Zero(mjax.typeof(jnp.ones(2))))
+      SymbolicZero(float32[2])
+    """
+    return for_rule(x, True)
+
+
+# ---- locally constant and linear primitives ----------------------------------------------
+
+
+def _zeros(primitive: Primitive, out: Any) -> Any:
+    return list(map(zero_tangent, out)) if primitive.multiple_results else zero_tangent(out)
+
+
+def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+             ) -> tuple[Any, Any]:
+    """The jvp rule, for `functools.partial`, of a primitive whose result is locally constant.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> out, tangent = ad.zero_jvp(lax.floor_p, [1.5], [1.0])
+      >>> float(out), type(tangent) is ad.Zero
+      (1.0, True)
+    """
+    out = primitive.bind(*primals, **params)
+    return out, _zeros(primitive, out)
+
+
+def defjvp_zero(primitive: Primitive) -> None:
+    """Gives a primitive whose result is locally constant its jvp rule, `zero_jvp`.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> sign_p = core.Primitive("sign_of")
+      >>> _ = sign_p.def_impl(np.sign)
+      >>> ad.defjvp_zero(sign_p)
+      >>> [float(v) for v in mjax.jvp(sign_p.bind, (-2.0,), (1.0,))]
+      [-1.0, 0.0]
+    """
+    define_zero_jvp(primitive)
+
+
+def linear_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+               ) -> tuple[Any, Any]:
+    """The jvp rule, for `functools.partial`, of a primitive that is linear in all its operands
+    jointly.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> [float(v) for v in ad.linear_jvp(lax.sub_p, [5.0, 2.0], [1.0, 10.0])]
+      [3.0, -9.0]
+    """
+    out = primitive.bind(*primals, **params)
+    if all(type(t) is Zero for t in tangents):
+        return out, _zeros(primitive, out)
+    return out, primitive.bind(*map(instantiate, tangents), **params)
+
+
+def linear_transpose(transpose_rule: Callable[..., Any], cotangent: Any, *args: Any, **params: Any
+                     ) -> Any:
+    """The transpose rule, for `functools.partial`, of a rule `(cotangent, **params)`.
+
+    Args:
+      transpose_rule: gives one cotangent or None per operand.
+      cotangent: of the result, or a `Zero`.
+      args: the operands, undefined or not.
+      params: the primitive's.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
+      >>> [float(ct) for ct in ad.linear_transpose(lambda ct: [lax.neg(ct)], 2.0, x)]
+      [-2.0]
+    """
+    zeros = _zero_cotangents(cotangent, args)
+    return transpose_rule(cotangent, **params) if zeros is None else zeros
+
+
+def linear_transpose2(transpose_rule: Callable[..., Any], cotangent: Any, *args: Any, **params: Any
+                      ) -> Any:
+    """The transpose rule, for `functools.partial`, of a rule `(cotangent, *args, **params)`.
+
+    Args:
+      transpose_rule, cotangent, args, params: as for `linear_transpose`.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> x = ad.UndefinedPrimal(mjax.typeof(jnp.ones(2)))
+      >>> ad.linear_transpose2(lambda ct, x: 1 / 0, ad.Zero(x.aval), x)
+      [Zero(float32[2])]
+    """
+    zeros = _zero_cotangents(cotangent, args)
+    return transpose_rule(cotangent, *args, **params) if zeros is None else zeros
+
+
+def _zero_cotangents(cotangent: Any, args: Sequence[Any]) -> list[Any] | None:
+    if type(cotangent) is not Zero:
+        return None
+    return [Zero(a.aval.to_cotangent()) if type(a) is UndefinedPrimal else None for a in args]
+
+
+def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
+    """Defines the jvp and the transpose of a primitive that is jointly linear in its operands.
+
+    Args:
+      primitive: the primitive.
+      transpose_rule: `(cotangent, *args, **params) ->` a cotangent or None per operand.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> minus_p = core.Primitive("minus")
+      >>> _ = minus_p.def_impl(lambda x, y: x - y)
+      >>> _ = minus_p.def_abstract_eval(lambda x, y: x)
+      >>> ad.deflinear2(minus_p, lambda ct, x, y: [ct, lax.neg(ct)])
+      >>> [float(g) for g in mjax.grad(minus_p.bind, (0, 1))(5.0, 3.0)]
+      [1.0, -1.0]
+    """
+    RuleTable("transpose")[primitive] = transpose_rule
+    primitive.define("jvp", partial(linear_jvp, primitive), derived=True)
+
+
+def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
+    """`deflinear2` for rules `(cotangent, **params)`, which do not read the operands.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> triple_p = core.Primitive("triple")
+      >>> _ = triple_p.def_impl(lambda x: 3 * x)
+      >>> _ = triple_p.def_abstract_eval(lambda x: x)
+      >>> ad.deflinear(triple_p, lambda ct: [triple_p.bind(ct)])
+      >>> float(mjax.grad(triple_p.bind)(1.0))
+      3.0
+    """
+    rule = partial(linear_transpose, transpose_rule)
+    rule.__wrapped__ = transpose_rule  # type: ignore[attr-defined]
+    deflinear2(primitive, rule)
+
+
+# ---- other primitives --------------------------------------------------------------------
+
+
+def standard_jvp(jvprules: Sequence[Callable[..., Any] | None], primitive: Primitive,
+                 primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+                 ) -> tuple[Any, Any]:
+    """The jvp rule, for `functools.partial`, that sums contributions of a primitive's operands.
+
+    Args:
+      jvprules: per operand `(tangent, *primals, **params) -> tangent of the result`, or None.
+      primitive: has one result.
+      primals, tangents, params: the arguments of a jvp rule.
+
+    Raises:
+      TypeError: there are more or fewer functions than operands.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> rules = [lambda t, x, y: lax.mul(t, y), lambda t, x, y: lax.mul(x, t)]
+      >>> [float(v) for v in ad.standard_jvp(rules, lax.mul_p, [3.0, 4.0], [1.0, 10.0])]
+      [12.0, 34.0]
+    """
+    return standard_jvp2([rule and _without_result(rule) for rule in jvprules], primitive, primals,
+                         tangents, **params)
+
+
+def _without_result(rule: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tangent, out, *primals, **params: rule(tangent, *primals, **params)
+
+
+def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Primitive,
+                  primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+                  ) -> tuple[Any, Any]:
+    """`standard_jvp` of functions `(tangent, result, *primals, **params)`.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> rules = [lambda t, out, x, **params: lax.mul(t, out)]
+      >>> [float(v) for v in ad.standard_jvp2(rules, lax.exp_p, [0.0], [2.0], accuracy=None)]
+      [1.0, 2.0]
+    """
+    if len(jvprules) != len(primals):
+        bad_rule_result(primitive, "jvp", lambda: (
+            f"was made of {len(jvprules)} functions for {len(primals)} operands; give one, or "
+            "None, for each."))
+    out = primitive.bind(*primals, **params)
+    total = _zeros(primitive, out)
+    for rule, tangent in zip(jvprules, tangents, strict=True):
+        if rule is not None and type(tangent) is not Zero:
+            total = add_tangents(total, rule(tangent, out, *primals, **params))
+    return out, total
+
+
+def bilinear_transpose(lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any], cotangent: Any,
+                       x: Any, y: Any, **params: Any) -> tuple[Any, Any]:
+    """The transpose rule, for `functools.partial`, of a primitive linear in each of two operands.
+
+    Args:
+      lhs_rule: `(cotangent, x, y, **params) -> cotangent of x`, where `x` is undefined.
+      rhs_rule: `(cotangent, x, y, **params) -> cotangent of y`, where `y` is undefined.
+      cotangent: of the result, or a `Zero`.
+      x, y: the operands, one of them undefined.
+      params: the primitive's.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
+      >>> left, right = lambda ct, x, y: lax.mul(ct, y), lambda ct, x, y: lax.mul(x, ct)
+      >>> ct, none = ad.bilinear_transpose(left, right, 2.0, x, 5.0)
+      >>> float(ct), none
+      (10.0, None)
+    """
+    first = is_undefined_primal(x)
+    rule, operand = (lhs_rule, x) if first else (rhs_rule, y)
+    ct = (Zero(operand.aval.to_cotangent()) if type(cotangent) is Zero
+          else rule(cotangent, x, y, **params))
+    return (ct, None) if first else (None, ct)
