@@ -234,6 +234,59 @@ class DynamicJaxprTracer(metaclass=_Spelling):
         return not isinstance(instance.interp, PartialEvalInterpreter)
 
 
+class JaxprTrace(PartialEvalInterpreter, metaclass=_Spelling):
+    """The trace of partial evaluation: known values are computed, and the rest is staged.
+
+    `partial_eval.trace_to_jaxpr_nounits` is the function for it. A trace by hand makes unknown
+    inputs with `new_arg`; `partial_eval.tracers_to_jaxpr` gives the program between its values.
+
+    Args:
+      parent_trace: the trace that runs what is known.
+      name_stack: not kept.
+      tag: kept for those who look for it. A tracer belongs to the trace that made it.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import partial_eval
+      >>> with core.take_current_trace() as parent:
+      ...   trace = partial_eval.JaxprTrace(parent, (), core.TraceTag())
+      ...   x = trace.new_arg(partial_eval.PartialVal.unknown(mjax.typeof(1.0)))
+      ...   with core.set_current_trace(trace):
+      ...     outs = lax.mul(lax.sin(2.0), x), lax.cos(2.0)
+      >>> [isinstance(out, partial_eval.JaxprTracer) for out in outs]
+      [True, False]
+
+    Source: JAX, `partial_eval.JaxprTrace` of release 0.10.2.
+    """
+
+    __slots__ = ("tag",)
+    engine = PartialEvalInterpreter
+
+    def __init__(self, parent_trace: Any, name_stack: Any = (), tag: Any = None):
+        super().__init__(parent_trace)
+        self.tag = tag
+
+    def new_arg(self, pval: Any) -> Any:
+        """An input: an unknown value of the type, or the known value, of a `PartialVal`."""
+        if not isinstance(pval, tuple):
+            return super().new_arg(pval)
+        aval, value = pval
+        return value if aval is None else super().new_arg(aval)
+
+    def new_const(self, val: Any) -> Any:
+        """A known value is itself."""
+        return val
+
+    def to_jaxpr_tracer(self, x: Any) -> Any:
+        """The same."""
+        return x
+
+    def instantiate_const(self, tracer: Any) -> StageTracer:
+        """A value as an unknown one."""
+        atom = self.atom(tracer)
+        return self.tracer_of(atom if isinstance(atom, Var) else self.constant(tracer, atom.aval))
+
+
 class JaxprTracer(metaclass=_Spelling):
     """An unknown value of a partial evaluation. Known values have no tracers in mjax.
 

@@ -10,6 +10,7 @@ import pytest
 import mjax
 from mjax import lax
 from mjax_ext import core
+from mjax_ext import linear_util as lu
 from mjax_ext.interpreters import ad, mlir, partial_eval
 
 X = np.arange(3, dtype=np.float32)
@@ -404,3 +405,106 @@ def test_a_rule_by_a_policy_and_checkpoint():
     assert p.recompute is None and passes() == before
     with pytest.raises(TypeError, match="maps primitives to functions"):
         partial_eval.partial_eval_jaxpr_custom_rules[p] = 3
+
+
+def test_staging_rules():
+    """A primitive that leaves two equations, and one that is left out where it does nothing."""
+    p, times_p = core.Primitive("twice"), core.Primitive("times")
+    for each, types in ((p, lambda x: x), (times_p, lambda x, *, by: x)):
+        each.def_abstract_eval(types)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: lax.add(x, x), multiple_results=False))
+    mlir.register_lowering(times_p, mlir.lower_fun(lambda x, by: lax.mul(x, float(by)),
+                                                   multiple_results=False))
+    before = traced(lambda x: p.bind(x), X)
+    seen = []
+
+    def rule(trace, source_info, x):
+        assert isinstance(trace, partial_eval.DynamicJaxprTrace) and source_info is not None
+        assert isinstance(x, partial_eval.DynamicJaxprTracer)
+        seen.append(x.aval)
+        return lax.add(x, times_p.bind(x, by=1))
+
+    def nothing(trace, source_info, x, *, by):
+        if by == 1:
+            return x
+        return trace.default_process_primitive(times_p, [x], {"by": by}, source_info)
+
+    partial_eval.custom_staging_rules[p] = rule
+    partial_eval.custom_staging_rules[times_p] = nothing
+    assert p in partial_eval.custom_staging_rules and "test_partial_eval" in p.rules()["staging"]
+
+    def f(x):
+        return p.bind(times_p.bind(x, by=3)), p.bind(W)
+
+    for _ in range(2):
+        jaxpr = traced(f, X)
+        assert names(jaxpr) == ["times", "add", "add"] and len(jaxpr.consts) == 1
+    assert seen[:2] == [F3, F3] and names(before) == ["twice"]
+    core.check_jaxpr(jaxpr)
+    np.testing.assert_array_equal(mjax.jit(f)(X)[0], 6 * X)
+    np.testing.assert_array_equal(p.bind(X), 2 * X)  # evaluation does not stage it
+    assert names(traced(lambda: p.bind(2.0))) == ["add"]
+    del partial_eval.custom_staging_rules[p]
+    assert names(traced(lambda x: p.bind(x), X)) == ["twice"]
+
+
+def test_staging_rules_of_several_results():
+    p = core.Primitive("both", multiple_results=True)
+    p.def_abstract_eval(lambda x: [x, x])
+    partial_eval.custom_staging_rules[p] = lambda trace, source_info, x: (
+        trace.default_process_primitive(p, [x], {}) if x.ndim else [x, x])
+    assert names(traced(p.bind, X)) == ["both"] and names(traced(p.bind, 1.0)) == []
+
+
+# ---- traces and wrapped functions --------------------------------------------------------
+
+
+def test_a_trace_of_partial_evaluation_by_hand():
+    with core.take_current_trace() as parent:
+        trace = partial_eval.JaxprTrace(parent, (), core.TraceTag())
+    x = trace.new_arg(partial_eval.PartialVal.unknown(F3))
+    known = trace.new_arg(partial_eval.PartialVal.known(W))
+    assert known is W and trace.new_const(W) is W and trace.to_jaxpr_tracer(x) is x
+    with core.set_current_trace(trace):
+        y = lax.mul(lax.sin(known), x)
+        z = lax.cos(known)
+    assert isinstance(y, partial_eval.JaxprTracer) and not isinstance(z, partial_eval.JaxprTracer)
+    assert isinstance(trace, partial_eval.JaxprTrace)
+    assert isinstance(trace.instantiate_const(2.0), partial_eval.JaxprTracer)
+    jaxpr, consts, _ = partial_eval.tracers_to_jaxpr([x], [y, trace.instantiate_const(z)])
+    assert names(jaxpr) == ["mul"] and len(consts) == 2
+    same(run(jaxpr, X, consts=consts), [np.sin(W) * X, np.cos(W)])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lu.wrap_init])
+@pytest.mark.parametrize("knowns", list(itertools.product([False, True], repeat=2)))
+def test_wrapped_functions_of_partly_known_arguments(wrap, knowns):
+    def f(x, y):
+        return [lax.sin(x), lax.mul(lax.mul(x, W), lax.exp(y)), y]
+
+    args = [mjax.device_put(X), mjax.device_put(X + 1)]
+    given = [a for a, k in zip(args, knowns, strict=True) if k]
+    rest = [a for a, k in zip(args, knowns, strict=True) if not k]
+    for forwarding in (False, True):
+        if forwarding:
+            inner = partial_eval.trace_to_subjaxpr_nounits_fwd(wrap(f), core.TraceTag(), None,
+                                                               [False, True, False])
+        else:
+            with core.take_current_trace() as parent:
+                trace = partial_eval.JaxprTrace(parent)
+            inner = partial_eval.trace_to_subjaxpr_nounits(wrap(f), trace, [False, True, False])
+        g, more = partial_eval.partial_eval_wrapper_nounits(inner, knowns, [F3] * len(rest))
+        outs = g.call_wrapped(*given)
+        *forwarded, out_knowns, out_avals, jaxpr, env = more()
+        n = sum(out_knowns)
+        consts = iter(outs[n:])
+        if forwarding:
+            consts = iter([next(consts) if i is None else given[i] for i in forwarded[0]])
+            assert not any(o is a for o in outs[n:] for a in given)
+        late = iter(run(jaxpr, *rest, consts=list(consts)))
+        early = iter(outs[:n])
+        assert not out_knowns[1] and env == () and len(out_avals) == 3 - n
+        same([next(early) if k else next(late) for k in out_knowns], f(*args))
+    with pytest.raises(TypeError, match="must return a list or tuple of values"):
+        partial_eval.trace_to_subjaxpr_nounits_fwd(wrap(lax.sin), None).call_wrapped(
+            [partial_eval.PartialVal.unknown(F3)])

@@ -19,6 +19,7 @@ Rules follow JAX's signatures, for the engine's own primitives as for users':
     recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
                                                 that gives the used outputs again, or None; used
                                                 outputs that it does not give are saved
+    staging(interp, source, *tracers, **params) -> tracers, of equations that it records itself
     typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
     collective_axes(*avals, **params)        -> named axes over which devices wait for each other
     cast_varying(varying, **params)          -> along which mesh axes operands have to vary, and
@@ -62,8 +63,8 @@ registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 #: The fields that hold rules.
 _RULES = (
     "abstract_eval", "axis_batch", "batch", "cast_varying", "collective_axes", "dce", "discharge",
-    "impl", "jvp", "linearize", "partial_eval", "pretty", "recompute", "scope", "transpose",
-    "typecheck", "users_rule",
+    "impl", "jvp", "linearize", "partial_eval", "pretty", "recompute", "scope", "staging",
+    "transpose", "typecheck", "users_rule",
 )
 
 
@@ -133,6 +134,7 @@ class Primitive:
     dce: Rule | None
     discharge: Rule | None
     recompute: Rule | None
+    staging: Rule | None
     cast_varying: Rule | None
     collective_axes: Rule | None
     pretty: Rule | None
@@ -301,6 +303,9 @@ class Primitive:
         self._mark(field, rule)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
+        if field == "staging":
+            # Staging looks for the rule where it does not know the type.
+            self.types = ProgramCache() if rule is None else _Unkept()
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
@@ -482,6 +487,15 @@ def is_ours(rule: Any) -> bool:
     return rule is None or (getattr(written, "__module__", None) or "").startswith("mjax._engine")
 
 
+class _Unkept(ProgramCache):
+    """A cache that keeps nothing."""
+
+    __slots__ = ()
+
+    def put(self, key: Any, value: Any) -> Any:
+        return value
+
+
 #: The axes along which an invariant value varies: none.
 no_axes: frozenset[Any] = frozenset()
 
@@ -525,6 +539,7 @@ _WITHOUT: dict[str, Callable[[Primitive], str]] = {
     "batch": lambda p: "missing",
     "dce": lambda p: "default: dropped if unused and without effects",
     "recompute": lambda p: "default: repeated as it is",
+    "staging": lambda p: "default: one equation",
     "typecheck": lambda p: "default: by the abstract evaluation",
     "cast_varying": lambda p: "default: operands vary alike",
     "collective_axes": lambda p: "default: no devices wait for each other",

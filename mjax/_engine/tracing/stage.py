@@ -170,6 +170,8 @@ class StageInterpreter(Interpreter):
         except TypeError:  # a param is not hashable, as `type_of` will say
             typed = None
         if typed is None:
+            if primitive.staging is not None and self.stages_all:
+                return primitive.staging(self, here(self), *map(self.tracer_of, invars), **params)
             if primitive.cast_varying is not None and thread.axis_env:
                 invars, params = self.retyped(primitive, invars, params)
             typed = self.type_of(primitive, invars, params)
@@ -192,6 +194,31 @@ class StageInterpreter(Interpreter):
         tracer.interp, tracer.variable = self, var
         self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, [var], params, effects, source)))
         return tracer
+
+    def tracer_of(self, atom: Any) -> StageTracer:
+        """The tracer of an atom of the program."""
+        return StageTracer(self, atom)
+
+    def default_process_primitive(self, primitive: Primitive, tracers: Sequence[Any],
+                                  params: dict[str, Any], source_info: Any = None) -> Any:
+        """Records one equation, whether the primitive has a rule `staging` or not.
+
+        Args:
+          primitive: the primitive.
+          tracers: its operands.
+          params: its params.
+          source_info: the equation's; None: that of the present call.
+        """
+        invars: list[Any] = list(map(self.atom, tracers))
+        if primitive.cast_varying is not None and thread.axis_env:
+            invars, params = self.retyped(primitive, invars, params)
+        out, effects = self.type_of(primitive, invars, params)
+        self.effects |= effects
+        outs = list(map(Var, out if primitive.multiple_results else [out]))
+        self.eqns.append(JaxprEqn(primitive, invars, outs, params, effects,
+                                  source_info or here(self)))
+        found = list(map(self.tracer_of, outs))
+        return found if primitive.multiple_results else found[0]
 
     def type_of(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]) -> Any:
         """Result types and effects of an equation; `invars` are made to vary alike, in place."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
 
+from mjax._engine.base.util import alias
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.primitives import emit
@@ -122,6 +123,9 @@ def flatten_ir_values(xs: Iterable[Any]) -> list[Any]:
       ['a', 'b', 'c']
     """
     return emit.flat(map(_as_tuple, xs))
+
+
+flatten_lowering_ir_args = alias(flatten_ir_values, "flatten_lowering_ir_args")
 
 
 def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.util import alias, partition_list, split_list
@@ -10,6 +10,9 @@ from mjax._engine.ir.effects import Effects, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Var
 from mjax._engine.transforms import dce
 from mjax_ext._checked import as_jaxpr, flags_for
+
+#: `(used_outputs, eqn) -> used inputs, the new equation or None`.
+DCERule = Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]]
 
 
 def close_jaxpr(jaxpr: Jaxpr) -> Jaxpr:

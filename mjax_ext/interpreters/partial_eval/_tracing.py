@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.pytree import tree_flatten, tree_map
@@ -15,6 +15,10 @@ from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax_ext._checked import as_function, flags_for
+
+#: A constant, and any value.
+Const: TypeAlias = Any
+Val: TypeAlias = Any
 
 
 def info_of(fun: Any, given: Any, traced_for: str) -> DebugInfo:

@@ -169,8 +169,8 @@ def partial_eval_jaxpr_nounits(jaxpr: Jaxpr, unknowns: Sequence[bool],
 
 
 def tracers_to_jaxpr(in_tracers: Sequence[Any], out_tracers: Sequence[Any],
-                     effect_handles: Sequence[Any] = (), debug_info: DebugInfo = no_debug_info
-                     ) -> tuple[Jaxpr, tuple[Any, ...], tuple[Any, ...]]:
+                     effect_handles: Sequence[Any] = (), debug_info: DebugInfo = no_debug_info,
+                     *, trace: Any = None) -> tuple[Jaxpr, tuple[Any, ...], tuple[Any, ...]]:
     """The program between some values of a trace in progress.
 
     Args:
@@ -178,6 +178,7 @@ def tracers_to_jaxpr(in_tracers: Sequence[Any], out_tracers: Sequence[Any],
       out_tracers: its results: values of that trace, or constants to it.
       effect_handles: not read: equations with effects on values that depend on the inputs are kept.
       debug_info: names for messages.
+      trace: the trace; by default that of the first value.
 
     Returns:
       The program, the values of its constants, and an empty tuple, which in JAX holds further
@@ -200,12 +201,12 @@ def tracers_to_jaxpr(in_tracers: Sequence[Any], out_tracers: Sequence[Any],
         in (c,) }
     """
     mine = next((t for t in (*in_tracers, *out_tracers) if type(t) is StageTracer), None)
-    if mine is None:
+    if mine is None and trace is None:
         msg = ("tracers_to_jaxpr takes values of a trace that stages, inside of make_jaxpr, jit or "
                f"trace_to_jaxpr_dynamic; got {list(map(describe_value, in_tracers))}.")
         raise TypeError(msg)
     check_alive(mine)
-    interp: Any = mine.interp
+    interp: Any = trace or mine.interp  # type: ignore[union-attr]
     invars = [interp.atom(t) for t in in_tracers]
     outvars = [interp.atom(t) for t in out_tracers]
     needed, inputs = used_variables(outvars), set(invars)
@@ -253,6 +254,4 @@ def instantiate_const_at(trace: Any, instantiate: bool, tracer: Any) -> Any:
     if not instantiate:
         return tracer
     atom = trace.atom(tracer)
-    if type(atom) is Literal:
-        atom = trace.constant(tracer, atom.aval)
-    return StageTracer(trace, atom)
+    return trace.tracer_of(trace.constant(tracer, atom.aval) if type(atom) is Literal else atom)
