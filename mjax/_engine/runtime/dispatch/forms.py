@@ -220,6 +220,9 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       placements: of the results.
       names: the names of the program and its arguments.
       out_tree: the tree of the results.
+
+    If the result is one array, the attribute `one` of the function has what it consists of:
+    `execute`, the handlers of the result and its placement; `names` has the names.
     """
     handlers, count = [p.handler for p in placements], len(placements)
     held: list[Any] = []
@@ -244,8 +247,10 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
     return {nest}
   return run
 """
-    written: Callable[..., Any] = _maker(text)(execute, handlers, names, held, *placements)
-    return written
+    written: Any = _maker(text)(execute, handlers, names, held, *placements)
+    if nest == "r0":  # the dispatcher does the same by itself
+        written.one, written.names = (execute, handlers, *placements), names
+    return written  # type: ignore[no-any-return]
 
 
 def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],

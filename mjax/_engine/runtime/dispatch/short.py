@@ -17,10 +17,11 @@ import numpy as np
 
 from mjax._engine.base.folding import fold
 from mjax._engine.base.program_caches import ProgramCache
-from mjax._engine.base.thread import thread
+from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.donation import explain_failure
 from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host
 from mjax._engine.runtime.dispatch.forms import Keyed, Taker, taker_of
 from mjax._engine.runtime.dispatch.runners import Runners
@@ -60,7 +61,8 @@ class Caches:
     """Known calls of one function under one set of options.
 
     Attributes:
-      short: the key of a call -> its first settings, and a function of buffers for these;
+      short: the key of a call -> its first settings, a function of buffers for these, and what it
+        executes if the result is one array (see `forms.runner_of`), else None;
         `(settings, key)` -> the same for other settings.
       calls: (settings, placements, rest of the key) -> runners.
       traces: (settings, axes, structure, static arguments, types) -> trace.
@@ -107,14 +109,16 @@ class ShortCalls:
           evaluated: takes any call under evaluation the long way.
           staged: takes any call under another interpreter.
         """
-        known, takers = self.known, self.takers
+        known, takers, new = self.known, self.takers, object.__new__
         of_new_form, under_others = self.of_new_form, self.under_others
         # The number of leading positional arguments that are never static.
         plain = max(0, min(self.numbers, default=_ANY_NUMBER))
 
         def jitted(*args: Any, **kwargs: Any) -> Any:
             try:
-                if thread.interpreter is not evaluation:
+                # The state of the thread is read once: a read costs as much as the rest of the key.
+                mine = thread.__dict__
+                if "interpreter" in mine and mine["interpreter"] is not evaluation:
                     return staged(args, kwargs)
                 key: Any = None
                 values: Sequence[Any] = ()
@@ -143,11 +147,23 @@ class ShortCalls:
                     else:
                         key, values = of_new_form(args, kwargs)
                 try:
-                    settings, run = known[key]
+                    settings, run, one = known[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
                     settings = None
-                if settings is thread.settings:
-                    return run(values)
+                if settings is (mine["settings"] if "settings" in mine else ThreadState.settings):
+                    if one is None:
+                        return run(values)
+                    # The same as `run`, without a Python call.
+                    execute, handlers, placement = one
+                    try:
+                        buffer, = execute(values).consume_with_handlers(handlers)
+                    except Exception as error:
+                        explain_failure(error, run.names, values)
+                        raise
+                    result = new(Array)
+                    result._buffer = buffer
+                    result._placement = placement
+                    return result
                 run = under_others(key) if settings is not None else None
                 return evaluated(args, kwargs, key, values) if run is None else run(values)
             except Exception as error:
@@ -157,9 +173,9 @@ class ShortCalls:
         return jitted
 
     def under_others(self, key: Any) -> Callable[..., Any] | None:
-        """The entry of a call under settings other than those of its first entry.
-        """
-        return self.known.get((thread.settings, key), (None, None))[1]
+        """The entry of a call under settings other than those of its first entry."""
+        found = self.known.get((thread.settings, key))
+        return found and found[1]  # type: ignore[no-any-return]
 
     def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
                     ) -> Keyed | tuple[None, Sequence[Any]]:
@@ -213,8 +229,9 @@ class ShortCalls:
         """
         settings = thread.settings
         first = self.known.get(key)
+        run = _with_hosted(run, values)
         self.known.put(key if first is None or first[0] is settings else (settings, key),
-                       (settings, _with_hosted(run, values)))
+                       (settings, run, getattr(run, "one", None)))
 
 
 def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed | None:
