@@ -24,6 +24,7 @@ __all__ = [
     "context_class",
     "dialect_registry",
     "dialects",
+    "folds_nan_right",
     "full_context",
     "func",
     "hlo",
@@ -159,6 +160,15 @@ def dialect_registry() -> Any:
 def takes_literal(size: int) -> bool:
     """Whether XLA computes correctly with a literal of so many elements."""
     return size <= 1 or gates.LITERAL_LAYOUTS.open
+
+
+def folds_nan_right(platform: str) -> bool:
+    """Whether the compiler gives NaN for an exponential of a literal NaN.
+
+    On CPU all releases up to 0.12.0.1 may give any value. XLA computes exponentials by way of an
+    integer; for LLVM the integer of NaN is poison.
+    """
+    return platform != "cpu"
 
 
 def takes_top_k(cut_by_xla: bool) -> bool:

@@ -81,6 +81,8 @@ class ModuleContext(ModuleFacts):
         self.dimensions: tuple[str, ...] = ()
         #: Whether shapes have to be refined before it is compiled.
         self.refined = False
+        #: Whether there is a literal NaN so far; see `elementwise.keeping_nan`.
+        self.has_nan = False
         self._names: set[str] = {"main"}
         self._channels = 0
         self._types: dict[Any, list[Any]] = {}
@@ -89,6 +91,11 @@ class ModuleContext(ModuleFacts):
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
         self._locations: dict[Any, Any] = {}
+
+    def note_nan(self, value: Any) -> None:
+        """Takes note of a literal, which may be or contain NaN."""
+        if value.dtype.kind in "fcV" and (value != value).any():
+            self.has_nan = True
 
     @property
     def partitioned(self) -> bool:
@@ -463,10 +470,11 @@ class LoweringContext(RuleFacts):
         constants, which are its arguments between the tokens and the inputs."""
         mctx = self.module_context
         constants = [c for c in nested_constants(jaxpr) if id(c) in self.constants]
-        function = mctx.functions.get(id(jaxpr))
+        key = (id(jaxpr), mctx.has_nan)
+        function = mctx.functions.get(key)
         if function is None:
             mctx.kept.append(jaxpr)
-            function = mctx.functions[id(jaxpr)] = mctx.new_private(jaxpr, name, constants)
+            function = mctx.functions[key] = mctx.new_private(jaxpr, name, constants)
         return function, [*mctx.symbol_values(), *(self.constants[id(c)] for c in constants)]
 
     def call(self, jaxpr: Jaxpr, name: str, *operands: Any) -> list[Any]:

@@ -239,12 +239,12 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
     env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
     for var, const in zip(jaxpr.constvars, jaxpr.consts, strict=True):
         value = constants.get(id(const))
-        env[var] = _written(const, var.aval) if value is None else value
+        env[var] = _written(mctx, const, var.aval) if value is None else value
     literals: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
         if type(atom) is Literal:
-            return _literal(literals, atom)
+            return _literal(mctx, literals, atom)
         return env[atom]
 
     for eqn in jaxpr.eqns:
@@ -266,13 +266,14 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
     return flat(outs) if mctx.several else outs, tokens
 
 
-def _written(const: Any, aval: Any) -> Any:
+def _written(mctx: ModuleContext, const: Any, aval: Any) -> Any:
     """A constant in the module's text; a key in its stored form."""
     handler = handler_of(const)
     if handler is not None:
         return handler(const, aval)
-    return constant(np.asarray(const._stored() if aval.extended else const,
-                               physical_aval(aval).dtype))
+    value = np.asarray(const._stored() if aval.extended else const, physical_aval(aval).dtype)
+    mctx.note_nan(value)
+    return constant(value)
 
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
@@ -291,7 +292,7 @@ def _label(eqn: JaxprEqn) -> str:
     return str(eqn.primitive.name)
 
 
-def _literal(known: dict[Any, Any], atom: Literal) -> Any:
+def _literal(mctx: ModuleContext, known: dict[Any, Any], atom: Literal) -> Any:
     # One constant operation per block and value; -0.0 == 0.0, hence the bytes.
     if type(atom.val) is DimExpr:
         return op("stablehlo.convert", [ir_type(atom.aval)], [size_ir(atom.val)])[0]
@@ -299,6 +300,7 @@ def _literal(known: dict[Any, Any], atom: Literal) -> Any:
     key = (atom.aval.dtype, value.tobytes())
     if key not in known:
         known[key] = constant(value)
+        mctx.note_nan(value)
     return known[key]
 
 

@@ -34,6 +34,7 @@ from mjax._engine.primitives.elementwise import (
     define_elementwise,
     define_elementwise_batching,
     define_elementwise_lowering,
+    keeping_nan,
     public_function,
     stretch,
     unbroadcast,
@@ -483,7 +484,7 @@ pow = public_function(pow_p, "pow", "Elementwise `x ** y`, for inexact `x` and `
 
 # ---- exponentials and logarithms -------------------------------------------------------
 
-exp_p, exp = to_an_accuracy("exp", "fc", "stablehlo.exponential",
+exp_p, exp = to_an_accuracy("exp", "fc", keeping_nan("stablehlo.exponential"),
                             lambda t, out, x, **_: mul(t, out), "Elementwise exponential.",
                             example="1.0 -> 2.7183")
 
@@ -494,7 +495,7 @@ def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 
 exp2_p, exp2 = to_an_accuracy(
-    "exp2", "fc", _exp2_lowering, lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)),
+    "exp2", "fc", keeping_nan(_exp2_lowering), lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)),
     "Elementwise `2 ** x`.", example="3.0 -> 8")
 
 
@@ -505,7 +506,7 @@ def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 
 expm1_p, expm1 = to_an_accuracy(
-    "expm1", "fc", "stablehlo.exponential_minus_one", _expm1_derivative,
+    "expm1", "fc", keeping_nan("stablehlo.exponential_minus_one"), _expm1_derivative,
     "Elementwise `exp(x) - 1`, exact for small `x`.", example="0.01 -> 0.01005")
 log_p, log = to_an_accuracy("log", "fc", "stablehlo.log", lambda t, out, x, **_: div(t, x),
                             "Elementwise natural logarithm.", example="2.0 -> 0.69315")
@@ -521,7 +522,7 @@ def _logistic_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> A
 
 
 logistic_p, logistic = to_an_accuracy(
-    "logistic", "fc", "stablehlo.logistic", _logistic_derivative,
+    "logistic", "fc", keeping_nan("stablehlo.logistic"), _logistic_derivative,
     "Elementwise `1 / (1 + exp(-x))`.", example="0.0 -> 0.5")
 
 # ---- complex parts ---------------------------------------------------------------------

@@ -17,7 +17,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.accuracy import accuracy_attributes, accuracy_params
-from mjax._engine.primitives.emit import broadcast_ir, ir_type, op
+from mjax._engine.primitives.comparing import compare_ir
+from mjax._engine.primitives.emit import broadcast_ir, hlo, ir_type, op
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
     moveaxis,
@@ -26,6 +27,7 @@ from mjax._engine.primitives.shapes import (
     scalar_of,
 )
 from mjax._engine.tracing.primitive import Primitive
+from mjaxlib_shim.mlir import folds_nan_right
 
 #: Names of sets of dtype kinds, for messages.
 KIND_NAMES = {"b": "bool", "i": "signed integer", "u": "unsigned integer", "f": "floating",
@@ -117,6 +119,27 @@ def define_elementwise_lowering(primitive: Primitive, lowering: Any) -> None:
     else:
         function.__wrapped__ = lowering  # type: ignore[attr-defined]
         primitive.def_lowering(function)
+
+
+def keeping_nan(lowering: Any) -> Callable[..., Any]:
+    """A lowering of a function of one operand that is computed by an exponential.
+
+    LLVM folds exponentials of literal NaNs, which may reach them through `where`, to any value. So
+    programs with such literals select: NaN stays NaN.
+
+    Args:
+      lowering: the name of an operation, or a function.
+    """
+
+    def lower(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
+        out, = (op(lowering, ctx.out_types, [x], accuracy_attributes(accuracy))
+                if isinstance(lowering, str) else lowering(ctx, x, accuracy=accuracy))
+        module, dtype = ctx.module_context, ctx.avals_in[0].dtype
+        if not module.has_nan or dtypes.is_complex(dtype) or folds_nan_right(module.platform):
+            return [out]
+        return [hlo.select(compare_ir(x, x, "NE", dtype), x, out)]
+
+    return lower
 
 
 def broadcast_operands(ctx: Any, operands: Sequence[Any]) -> list[Any]:

@@ -21,9 +21,7 @@ from mjax._engine.primitives.comparing import (
     compare_ir,
     parts_ir,
 )
-from mjax._engine.primitives.elementwise import (
-    constant_like,
-)
+from mjax._engine.primitives.elementwise import constant_like, keeping_nan
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.emit import hlo, op
 from mjax._engine.primitives.rows import binary, to_an_accuracy, unary
@@ -100,9 +98,9 @@ acos_p, acos = unary("acos", "fc", "chlo.acos",
 atan_p, atan = unary("atan", "fc", "chlo.atan",
                      lambda t, out, x: div(t, add(_c(x, 1), square(x))),
                      "Elementwise inverse tangent.", example="1.0 -> 0.7854")
-sinh_p, sinh = unary("sinh", "fc", "chlo.sinh", lambda t, out, x: mul(t, cosh(x)),
+sinh_p, sinh = unary("sinh", "fc", keeping_nan("chlo.sinh"), lambda t, out, x: mul(t, cosh(x)),
                      "Elementwise hyperbolic sine.", example="0.5 -> 0.5211")
-cosh_p, cosh = unary("cosh", "fc", "chlo.cosh", lambda t, out, x: mul(t, sinh(x)),
+cosh_p, cosh = unary("cosh", "fc", keeping_nan("chlo.cosh"), lambda t, out, x: mul(t, sinh(x)),
                      "Elementwise hyperbolic cosine.", example="0.5 -> 1.1276")
 
 

@@ -159,7 +159,11 @@ def _relative_entropy(p: Any, q: Any) -> Any:
         p, q = strong(p, q)
     positive = (p > 0) & (q > 0)
     safe_p, safe_q = where(positive, p, 1), where(positive, q, 1)
-    out = _times_own_log(safe_p) - times_log(safe_p, safe_q)
+    # Digits of log(p) - log(q) cancel where p and q are close, and p / q may overflow elsewhere.
+    excess = safe_p - safe_q
+    close = lax.abs(excess) < safe_q / 2
+    out = where(close, safe_p * lax.log1p(where(close, excess, 0) / safe_q),
+                _times_own_log(safe_p) - times_log(safe_p, safe_q))
     edge = where((p == 0) & (q >= 0), _c(out, 0), _c(out, math.inf))
     return where(positive, out, edge)
 

@@ -589,3 +589,21 @@ def test_shape_as_value():
     out = lax.shape_as_value((2, 0, 3))
     assert (out.tolist(), out.dtype) == ([2, 0, 3], np.int32)
     assert mjax.jit(lambda: lax.shape_as_value(()))().shape == (0,)
+
+
+def test_exponentials_of_literal_nans():
+    """LLVM folds them to any value, on some processors: the results were the same garbage in jax."""
+    functions = (lax.exp, lax.exp2, lax.expm1, lax.logistic, lax.sinh, lax.cosh)
+    for dtype in (np.float32, np.float16, ml_dtypes.bfloat16):
+        x, nan = np.ones(5, dtype), np.array(np.nan, dtype)
+
+        @mjax.jit
+        def f(x, i):
+            y = lax.select(lax.broadcast(i > 0, x.shape), x, lax.full(x.shape, nan))
+            z = lax.select(lax.broadcast(i > 0, x.shape), x, np.full(5, nan))
+            return [g(2 * v) for g in functions for v in (y, z)]
+
+        for out in f(x, -1):
+            assert np.isnan(np.asarray(out, np.float32)).all(), dtype
+        for g, out in zip(np.repeat(functions, 2), f(x, 1), strict=True):
+            np.testing.assert_allclose(np.asarray(out, np.float32), g(2 * x), rtol=0.02)
