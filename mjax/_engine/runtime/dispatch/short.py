@@ -150,7 +150,8 @@ class ShortCalls:
                     settings, run, one = known[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
                     settings = None
-                if settings is (mine["settings"] if "settings" in mine else ThreadState.settings):
+                now = mine["settings"] if "settings" in mine else ThreadState.settings  # noqa: SIM401
+                if settings is now:
                     if one is None:
                         return run(values)
                     # The same as `run`, without a Python call.
