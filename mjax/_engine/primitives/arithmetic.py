@@ -496,7 +496,8 @@ def _exp2_lowering(ctx: Any, x: Any, *, accuracy: Any = None) -> Any:
 
 exp2_p, exp2 = to_an_accuracy(
     "exp2", "fc", keeping_nan(_exp2_lowering),
-    lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)), "Elementwise `2 ** x`.", example="3.0 -> 8")
+    lambda t, out, x, **_: mul(t, mul(_c(x, np.log(2.0)), out)), "Elementwise `2 ** x`.",
+    example="3.0 -> 8")
 
 
 def _expm1_derivative(t: Any, out: Any, x: Any, *, accuracy: Any = None) -> Any:
