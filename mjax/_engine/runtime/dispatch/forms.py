@@ -250,7 +250,7 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
     written: Any = _maker(text)(execute, handlers, names, held, *placements)
     if nest == "r0":  # the dispatcher does the same by itself
         written.one, written.names = (execute, handlers, *placements), names
-    return written  # type: ignore[no-any-return]
+    return written
 
 
 def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],

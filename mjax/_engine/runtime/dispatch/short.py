@@ -176,7 +176,7 @@ class ShortCalls:
     def under_others(self, key: Any) -> Callable[..., Any] | None:
         """The entry of a call under settings other than those of its first entry."""
         found = self.known.get((thread.settings, key))
-        return found and found[1]  # type: ignore[no-any-return]
+        return found and found[1]
 
     def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
                     ) -> Keyed | tuple[None, Sequence[Any]]:
