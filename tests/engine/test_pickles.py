@@ -129,7 +129,10 @@ OTHERS = {
         "Traced", "Tracer", "UndefinedPrimal", "Var", "Zero", "custom_jvp", "custom_vjp",
         "LoweringParameters", "LoweringResult", "PartialVal", "PipelineStage", "ReplicaAxisContext",
         "ResourceEnv", "SPMDAxisContext", "ShapePolyLoweringState", "ShardingContext",
-        "ZeroIfMapped",
+        "ZeroIfMapped", "BatchTrace", "BatchTracer", "CallPrimitive", "DynamicJaxprTrace",
+        "DynamicJaxprTracer", "Evaluation", "Finding", "GSPMDSharding", "JVPTrace",
+        "JaxprEqnContext", "JaxprTrace", "JaxprTracer", "NameStack", "Report", "SourceInfo",
+        "StoreException", "Token", "Trace", "TraceTag", "WrappedFun",
         "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 
