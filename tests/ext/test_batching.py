@@ -138,6 +138,9 @@ def test_the_older_spelling_with_size_and_name():
 def test_helpers():
     x = RNG.normal(size=(2, 3)).astype(np.float32)
     np.testing.assert_array_equal(batching.moveaxis(x, 1, 0), x.T)
+    y = RNG.normal(size=(2, 3, 4, 5)).astype(np.float32)
+    for src, dst in [((0, 2), (3, 1)), ([1], [-1]), ((3, 0, 1), (0, -1, 1)), (2, 0), (1, 1)]:
+        np.testing.assert_array_equal(batching.moveaxis(y, src, dst), np.moveaxis(y, src, dst))
     np.testing.assert_array_equal(batching.bdim_at_front(x, 1, 3), x.T)
     np.testing.assert_array_equal(batching.bdim_at_front(x, None, 4), np.stack([x] * 4))
     np.testing.assert_array_equal(batching.broadcast(x, 4, 1), np.stack([x] * 4, 1))

@@ -128,6 +128,20 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
       NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0; or the module is
         for another platform.
 
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import mlir
+      >>> def rule(ctx, x):
+      ...   results, *_ = mlir.emit_python_callback(
+      ...       ctx, lambda v: (np.cos(v),), None, [x], ctx.avals_in, ctx.avals_out,
+      ...       has_side_effect=False)
+      ...   return results
+      >>> p = core.Primitive("cosine_in_python")
+      >>> _ = p.def_abstract_eval(lambda x: x)
+      >>> _ = mlir.register_lowering(p, rule)
+      >>> float(mjax.jit(p.bind)(np.float32(0)))
+      1.0
+
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
     mctx = ctx.module_context

@@ -396,6 +396,15 @@ class LoweringContext(RuleFacts):
       tokens_in: the tokens of the primitive's ordered effects. Its rule gives the new ones to
         `set_tokens_out`; `inline` and `call` do so for the tokens of a jaxpr.
       tokens: the tokens after everything lowered so far.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import mlir
+      >>> p = core.Primitive("same")
+      >>> _ = p.def_abstract_eval(lambda x: x)
+      >>> _ = mlir.register_lowering(p, lambda ctx, x: print(ctx.platform, *ctx.avals_in) or [x])
+      >>> _ = mjax.jit(p.bind).lower(jnp.ones(2))
+      cpu float32[2]
     """
 
     __slots__ = ("avals_in", "avals_out", "constants", "module_context", "out_types", "platform",

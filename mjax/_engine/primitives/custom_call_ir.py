@@ -183,6 +183,16 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     Returns:
       The operation; a rule returns its `.results`.
 
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import mlir
+      >>> p = core.Primitive("elsewhere")
+      >>> _ = p.def_abstract_eval(lambda x: x)
+      >>> _ = mlir.register_lowering(p, lambda ctx, x: mlir.custom_call(
+      ...     "my_target", result_types=ctx.out_types, operands=[x]).results)
+      >>> "custom_call @my_target" in mjax.jit(p.bind).lower(1.0).as_text()
+      True
+
     Source: StableHLO `custom_call`.
     """
     if isinstance(backend_config, Mapping):

@@ -117,6 +117,12 @@ def dense_i64(values: Sequence[int]) -> Any:
 
     Raises:
       NotImplementedError: one is a symbolic dimension.
+
+    Example:
+      >>> from mjax_ext.interpreters import mlir
+      >>> with mlir.make_ir_context():
+      ...   print(mlir.dense_int_array([1, 2]))
+      array<i64: 1, 2>
     """
     try:
         return ir.DenseI64ArrayAttr.get(list(values))
@@ -129,7 +135,14 @@ def dense_i64(values: Sequence[int]) -> Any:
 
 
 def dense_bool(values: Sequence[bool]) -> Any:
-    """An attribute of booleans."""
+    """An attribute of booleans.
+
+    Example:
+      >>> from mjax_ext.interpreters import mlir
+      >>> with mlir.make_ir_context():
+      ...   print(mlir.dense_bool_array([True, False]))
+      array<i1: true, false>
+    """
     return ir.DenseBoolArrayAttr.get(list(values))
 
 
@@ -199,7 +212,27 @@ def full(value: Any, aval: ShapedArray) -> Any:
 
 
 def reducer_region(region: Any, dtypes_: Sequence[Any], body: Callable[..., Sequence[Any]]) -> None:
-    """Fills a region of two scalars per dtype (all left ones first) with `body`."""
+    """Fills a region of two scalars per dtype (all left ones first) with `body`.
+
+    Args:
+      region: the empty region of an operation that reduces.
+      dtypes_: the dtypes of its operands.
+      body: from the scalars to as many results as there are dtypes.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import mlir
+      >>> def rule(ctx, x):
+      ...   zero, axes = mlir.ir_constant(np.float32(0)), mlir.dense_int_array([0])
+      ...   total = mlir.hlo.ReduceOp(ctx.out_types, [x], [zero], axes)
+      ...   mlir.reducer_region(total.regions[0], [np.float32], lambda a, b: [mlir.hlo.add(a, b)])
+      ...   return total.results
+      >>> p = core.Primitive("total")
+      >>> _ = p.def_abstract_eval(lambda x: core.ShapedArray((), x.dtype))
+      >>> _ = mlir.register_lowering(p, rule)
+      >>> float(p.bind(jnp.ones(3)))
+      3.0
+    """
     types = [ir_type(ShapedArray((), d)) for d in dtypes_]
     block = region.blocks.append(*types, *types)
     with ir.InsertionPoint(block):

@@ -304,13 +304,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
 
 
 def moveaxis(x: Any, source: int, destination: int) -> Any:
-    """Moves one axis to another place; the others keep their order.
-
-    Example:
-      >>> from mjax_ext.interpreters import batching
-      >>> batching.moveaxis(jnp.ones((2, 3)), 0, 1).shape
-      (3, 2)
-    """
+    """Moves one axis to another place; the others keep their order."""
     ndim = typeof(x).ndim
     source, destination = canonicalize_axis(source, ndim), canonicalize_axis(destination, ndim)
     if source == destination:

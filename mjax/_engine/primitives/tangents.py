@@ -114,6 +114,15 @@ def define_jvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
       primitive: the primitive.
       rules: per operand `(tangent, *primals, **params) -> tangent of the result`, or `ZERO`
         where the result does not depend on the operand smoothly. Users may say None for it.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> p = core.Primitive("scaled")
+      >>> _ = p.def_impl(lambda x, n: n * x)
+      >>> ad.defjvp(p, lambda t, x, n: n * t, None)
+      >>> float(mjax.jvp(lambda x: p.bind(x, 3), (1.0,), (2.0,))[1])
+      6.0
     """
     define_jvp_from_result(primitive, *[
         rule if rule in (ZERO, None) else _without_result(rule) for rule in rules])
@@ -131,6 +140,19 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
     """`define_jvp` for rules `(tangent, result, *primals, **params)`.
 
     A primitive with several results has one such rule, which takes and returns lists.
+
+    Args:
+      primitive: the primitive.
+      rules: one per operand, or None.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> p = core.Primitive("power_of_e")
+      >>> _ = p.def_impl(np.exp)
+      >>> ad.defjvp2(p, lambda t, result, x: t * result)
+      >>> float(mjax.jvp(p.bind, (0.0,), (2.0,))[1])
+      2.0
     """
     derivatives = [ZERO if rule is None else rule for rule in rules]
 
@@ -204,6 +226,16 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
       primitive: the primitive, with operands `x` and `y`.
       left: `(ct, x, y, **params) -> cotangent of x`, where `x` is undefined.
       right: `(ct, x, y, **params) -> cotangent of y`, where `y` is undefined.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> p = core.Primitive("times")
+      >>> _ = p.def_impl(lambda x, y: x * y)
+      >>> _ = p.def_abstract_eval(lambda x, y: x)
+      >>> ad.defbilinear(p, lambda ct, x, y: p.bind(ct, y), lambda ct, x, y: p.bind(x, ct))
+      >>> [float(g) for g in mjax.grad(p.bind, (0, 1))(3.0, 4.0)]
+      [4.0, 3.0]
     """
     define_jvp(primitive, lambda t, x, y, **params: primitive.bind(t, y, **params),
                lambda t, x, y, **params: primitive.bind(x, t, **params))

@@ -43,7 +43,19 @@ from mjax._engine.tracing.variance import vary_as
 
 @register_tracer
 class JVPTracer(Tracer):
-    """A primal with its tangent."""
+    """A primal with its tangent.
+
+    Attributes:
+      primal: the value.
+      tangent: its tangent.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> seen = []
+      >>> _ = mjax.jvp(lambda x: (seen.append(isinstance(x, ad.JVPTracer)), x)[1], (1.0,), (2.0,))
+      >>> seen
+      [True]
+    """
 
     __slots__ = ("primal", "tangent")
 

@@ -161,6 +161,13 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
     Returns:
       The evaluation, and from residuals and the nonzero tangents the tangents of those results
       that have one, the unknown ones.
+
+    Example:
+      >>> from mjax_ext.interpreters import ad
+      >>> jaxpr = mjax.make_jaxpr(lambda x: lax.sin(x))(1.0)
+      >>> parts = ad.linearize_jaxpr(jaxpr, [True])
+      >>> [eqn.primitive for eqn in parts.known.eqns], [eqn.primitive for eqn in parts.unknown.eqns]
+      ([sin, cos], [mul])
     """
     nonzeros = tuple(nonzeros)
     wanted = per_item(instantiate_outs, len(jaxpr.outvars))

@@ -145,6 +145,12 @@ class PartialEvaluated(Record):
       unknown: from all residuals and the unknown inputs to the unknown results.
       residual_forwarding: the place of each residual among the inputs and results of `known`.
       unknown_outs: which results are unknown.
+
+    Example:
+      >>> from mjax_ext.interpreters import partial_eval
+      >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(x, y))(1.0, 1.0)
+      >>> partial_eval.partial_eval_jaxpr(jaxpr, [False, True]).residual_forwarding
+      [0]
     """
 
     known: Any
@@ -168,6 +174,13 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       unknown: which inputs are unknown.
       instantiate: which results have to be results of the unknown part.
       effects_known: whether equations with effects are known when their operands are.
+
+    Example:
+      >>> from mjax_ext.interpreters import partial_eval
+      >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(lax.sin(x), y))(1.0, 1.0)
+      >>> parts = partial_eval.partial_eval_jaxpr(jaxpr, [False, True])
+      >>> [eqn.primitive for eqn in parts.known.eqns], [eqn.primitive for eqn in parts.unknown.eqns]
+      ([sin], [mul])
     """
     if jaxpr.effects:
         jaxpr = without_references(jaxpr)

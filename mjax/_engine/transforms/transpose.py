@@ -201,6 +201,14 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
     Returns:
       A jaxpr from the defined inputs and the nonzero cotangents to the cotangents of the
       linear inputs that have one, and which those are.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import ad
+      >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(x, y))(1.0, 1.0)
+      >>> transposed, which = ad.transpose_jaxpr(jaxpr, [True, False], [True])
+      >>> core.eval_jaxpr(transposed, transposed.consts, 5.0, 2.0), which
+      ([Array(10., dtype=float32, weak_type=True)], [True])
     """
     undefined, nonzero_cts = tuple(undefined), tuple(nonzero_cts)
     wanted = per_item(instantiate_cts, sum(undefined))

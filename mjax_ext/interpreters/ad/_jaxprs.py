@@ -65,6 +65,10 @@ def closed_backward_pass(jaxpr: Jaxpr, transform_stack: bool, primals_in: Sequen
                          cotangents_in: Sequence[Any]) -> list[Any]:
     """`backward_pass` of a program with the values of its constants.
 
+    Args:
+      jaxpr: the program.
+      transform_stack, primals_in, cotangents_in: as for `backward_pass`.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> jaxpr = mjax.make_jaxpr(lax.neg)(1.0)

@@ -91,6 +91,10 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
              ) -> tuple[Any, Any]:
     """The jvp rule, for `functools.partial`, of a primitive whose result is locally constant.
 
+    Args:
+      primitive: the primitive.
+      primals, tangents, params: the arguments of a jvp rule.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> out, tangent = ad.zero_jvp(lax.floor_p, [1.5], [1.0])
@@ -120,6 +124,10 @@ def linear_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[
                ) -> tuple[Any, Any]:
     """The jvp rule, for `functools.partial`, of a primitive that is linear in all its operands
     jointly.
+
+    Args:
+      primitive: the primitive.
+      primals, tangents, params: the arguments of a jvp rule.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -248,6 +256,10 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
                   primals: Sequence[Any], tangents: Sequence[Any], **params: Any
                   ) -> tuple[Any, Any]:
     """`standard_jvp` of functions `(tangent, result, *primals, **params)`.
+
+    Args:
+      jvprules: these functions, or None, per operand.
+      primitive, primals, tangents, params: as for `standard_jvp`.
 
     Example:
       >>> from mjax_ext.interpreters import ad

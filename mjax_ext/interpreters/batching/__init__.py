@@ -22,7 +22,6 @@ Example:
 
 from __future__ import annotations
 
-from mjax._engine.primitives.shapes import moveaxis
 from mjax._engine.tracing.symbolic import not_mapped
 from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.elements import is_vmappable, spec_types
@@ -66,6 +65,7 @@ from mjax_ext.interpreters.batching._rules import (
     defbroadcasting,
     defreducer,
     defvectorized,
+    moveaxis,
     reducer_batcher,
     vectorized_batcher,
 )

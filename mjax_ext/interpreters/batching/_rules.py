@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import align_batches
-from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcast_in_dim
+from mjax._engine.primitives.shapes import (
+    batch_size,
+    batch_to_front,
+    broadcast_in_dim,
+    transpose_p,
+)
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.transforms.batching import AxisData
 from mjax_ext._tables import Rule, RuleTable
@@ -65,6 +72,33 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: None = None) -
       (3, 2)
     """
     return batch_to_front(x, bdim, size)
+
+
+def moveaxis(x: Any, src: int | Sequence[int], dst: int | Sequence[int]) -> Any:
+    """Moves axes to other places; the others keep their order.
+
+    Args:
+      x: an array.
+      src: the axis, or several.
+      dst: its place, or as many.
+
+    Raises:
+      ValueError: an axis is out of range, or there are more or fewer places than axes.
+
+    Example:
+      >>> from mjax_ext.interpreters import batching
+      >>> batching.moveaxis(jnp.ones((2, 3)), 0, 1).shape
+      (3, 2)
+      >>> batching.moveaxis(jnp.ones((2, 3, 4)), (0, 1), (-1, 0)).shape
+      (3, 4, 2)
+    """
+    ndim = typeof(x).ndim
+    sources, places = ([canonicalize_axis(a, ndim) for a in (
+        axes if isinstance(axes, Sequence) else (axes,))] for axes in (src, dst))
+    order = [i for i in range(ndim) if i not in sources]
+    for place, source in sorted(zip(places, sources, strict=True)):
+        order.insert(place, source)
+    return x if order == list(range(ndim)) else transpose_p.bind(x, permutation=tuple(order))
 
 
 def vectorized_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: Sequence[Any],

@@ -7,7 +7,8 @@ the results' `ir.Value`s; `op.results` is one. `ctx` is a `LoweringRuleContext`.
   attribute) are jaxlib's MLIR modules, loaded on first use; `func_dialect` is `func`. A release of
   jaxlib may change them. The oldest spelling works on the whole window of releases.
 - `ir_type_handlers[aval_class] = f`: `f(aval)` gives the MLIR types of values of a class of types.
-- `ir_tree_registry.flatten(xs)` gives a flat list of IR values, and a tree that unflattens it.
+- `ir_tree_registry`: its `flatten(xs)` gives a flat list of IR values, and a tree that unflattens
+  it.
 - `lowerable_effects` is the set of effect types that programs may have when they are compiled:
   `add_type(cls)` sets `cls.policy.lowerable`.
 - `Value`, `Token`: the class of IR values. `upstream_dialects`: jaxlib's registry of dialects.

@@ -83,6 +83,11 @@ def shape_tensor(ctx: LoweringContext, sizes: Sequence[Any]) -> Any:
 def lower_with_sharding_in_types(ctx: LoweringContext, op: Any, aval: Any) -> Any:
     """The value as it is: types of mjax do not have shardings, as JAX's of Auto meshes do not.
 
+    Args:
+      ctx: the context of the rule.
+      op: the `ir.Value`.
+      aval: its type.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> mlir.lower_with_sharding_in_types(None, "a value", mjax.typeof(1.0))

@@ -2,7 +2,8 @@
 
 Meshes and shardings are in `mjax.sharding`; compiled programs in `mjax.stages`.
 
-- `thread_resources.env.physical_mesh`: the mesh in force in this thread, an empty one if none is.
+- `thread_resources`: its `env.physical_mesh` is the mesh in force in this thread, an empty one if
+  none is.
 - `Index`, `MeshAxisName`, `ArrayMapping`: types of arguments.
 
 Example:
