@@ -1,5 +1,9 @@
-"""Every primitive of the engine, under JAX's name if JAX has it."""
+"""Every primitive of mjax, under JAX's name if JAX has it.
 
+A test compares the list with the registry of primitives.
+"""
+
+from mjax._checkify.check import check_p
 from mjax._engine.control.branches.cond import cond_p, platform_index_p
 from mjax._engine.control.callback_primitives import (
     debug_callback_p,
@@ -244,23 +248,24 @@ from mjax._engine.spmd.reductions import (
 from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
 from mjax._engine.tracing.packed import pack_p, unpack_p
 from mjax._engine.tracing.variance import pvary_p
+from mjax._export.calling import call_exported_p
 from mjax._numpy.random.gamma import random_gamma_p
 
 __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
     "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p",
     "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p",
-    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_p", "cbrt_p", "ceil_p",
-    "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p", "clz_p", "complex_p",
-    "composite_p", "concatenate_p", "cond_p", "conj_p", "conv_general_dilated_p",
-    "convert_element_type_p", "copy_p", "cos_p", "cosh_p", "create_token_p", "cumlogsumexp_p",
-    "cummax_p", "cummin_p", "cumprod_p", "cumsum_p", "cumulative_loop_p", "custom_jvp_call_p",
-    "custom_lin_p", "custom_vjp_call_p", "custom_vmap_call_p", "dce_sink_p", "debug_callback_p",
-    "device_put_p", "digamma_p", "div_p", "dot_general_p", "dynamic_slice_p",
-    "dynamic_update_slice_p", "eig_p", "eigh_p", "eq_p", "eq_to_p", "erf_inv_p", "erf_p", "erfc_p",
-    "exp2_p", "exp_p", "expm1_p", "ffi_call_p", "fft_p", "floor_p", "free_ref_p", "freeze_p",
-    "gather_p", "ge_p", "geqp3_p", "geqrf_p", "get_p", "gt_p", "hessenberg_p",
-    "householder_product_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
+    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_exported_p", "call_p",
+    "cbrt_p", "ceil_p", "check_p", "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p",
+    "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
+    "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
+    "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p",
+    "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p", "custom_vjp_call_p",
+    "custom_vmap_call_p", "dce_sink_p", "debug_callback_p", "device_put_p", "digamma_p", "div_p",
+    "dot_general_p", "dynamic_slice_p", "dynamic_update_slice_p", "eig_p", "eigh_p", "eq_p",
+    "eq_to_p", "erf_inv_p", "erf_p", "erfc_p", "exp2_p", "exp_p", "expm1_p", "ffi_call_p", "fft_p",
+    "floor_p", "free_ref_p", "freeze_p", "gather_p", "ge_p", "geqp3_p", "geqrf_p", "get_p", "gt_p",
+    "hessenberg_p", "householder_product_p", "igamma_grad_a_p", "igamma_p", "igammac_p", "imag_p",
     "inspect_sharding_p", "integer_pow_p", "io_callback_p", "iota_2x32_shape_p", "iota_p",
     "is_finite_p", "jit_p", "lapack_p", "layout_constraint_p", "le_p", "le_to_p", "lgamma_p",
     "linear_call_p", "linear_recurrence_p", "linear_solve_p", "log1p_p", "log_p", "logistic_p",
