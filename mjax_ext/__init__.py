@@ -4,11 +4,15 @@ Tier: **head**. These modules follow the engine and promise nothing from one rel
 next. Numbered generations (`mjax_ext.v1`, ...), which are frozen, come later; until then a
 library that builds on this pins `mjax` to a minor release.
 
-- `mjax_ext.core`: the `Primitive` record, types, jaxprs, effects, interpreters.
+- `mjax_ext.core`: the `Primitive` record, types, jaxprs, effects, interpreters and traces.
 - `mjax_ext.core.primitives`: the engine's primitives.
 - `mjax_ext.interpreters.ad`, `batching`, `mlir`, `partial_eval`, `xla`: rules, by transformation.
+- `mjax_ext.linear_util`, `api_util`, `util`: functions of flat values, names of arguments, lists.
+- `mjax_ext.source_info_util`, `traceback_util`: where equations and exceptions come from.
+- `mjax_ext.backend`, `lowering`, `ifrt_programs`: clients of platforms, contexts of MLIR.
 - `mjax_ext.state.discharge`: pure programs for those that read and write references.
 
-Each name has one home. Names in `mjax` (`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not
-repeated here. `examples/multiply_add.py` takes a primitive from no rule to all of them.
+Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names in `mjax`
+(`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not repeated here.
+`examples/multiply_add.py` takes a primitive from no rule to all of them.
 """

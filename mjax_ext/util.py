@@ -20,7 +20,7 @@ def unzip2(xys: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, 
       >>> util.unzip2([(1, "a"), (2, "b")])
       ((1, 2), ('a', 'b'))
 
-    Source: JAX, `jax.util.unzip2` of release 0.7.
+    Source: JAX, `jax.util.unzip2`, before release 0.10.
     """
     pairs = list(xys)
     return tuple(x for x, _ in pairs), tuple(y for _, y in pairs)

@@ -455,7 +455,7 @@ def safe_zip(*args: Iterable[Any]) -> list[tuple[Any, ...]]:
       >>> util.safe_zip([1, 2], "ab")
       [(1, 'a'), (2, 'b')]
 
-    Source: JAX, `jax.util.safe_zip` of release 0.7.
+    Source: JAX, `jax.util.safe_zip`, before release 0.10.
     """
     lists = list(map(list, args))
     if len({len(values) for values in lists}) > 1:

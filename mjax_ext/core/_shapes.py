@@ -144,7 +144,7 @@ def raise_to_shaped(aval: AbstractValue, weak_type: bool | None = None) -> Abstr
       >>> core.raise_to_shaped(mjax.typeof(1.0), weak_type=False)
       ShapedArray(float32[])
 
-    Source: JAX, `jax.core.raise_to_shaped` of release 0.4.35.
+    Source: JAX, `jax.core.raise_to_shaped`, before release 0.4.36.
     """
     return aval.update(weak_type=weak_type) if (
         weak_type is not None and isinstance(aval, ShapedArray)) else aval
@@ -187,7 +187,7 @@ def standard_insert_pvary(*args: Any) -> list[Any]:
       >>> core.standard_insert_pvary(1.0, 2.0)
       [1.0, 2.0]
 
-    Source: JAX, `jax._src.core.standard_insert_pvary` of release 0.10.0, which 0.10.2 calls
+    Source: JAX, `jax._src.core.standard_insert_pvary`, which release 0.10.2 calls
     `auto_insert_reshard`.
     """
     axes: frozenset[Any] = frozenset().union(*(typeof(x).varying for x in args))
