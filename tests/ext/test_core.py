@@ -36,8 +36,8 @@ def modules():
 
 
 #: Names that JAX has in several modules, some of them for different things.
-IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstractify", "register_exclusion", "safe_map",
-              "upstream_dialects"}
+IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstractify", "add_jaxvals_p", "custom_lin_p",
+              "pytype_aval_mappings", "register_exclusion", "safe_map", "upstream_dialects"}
 
 
 def test_every_name_is_there_and_has_one_home():
@@ -108,6 +108,7 @@ def test_rules_says_which_exist_where_and_which_were_derived():
         "missing", "default", "default: all unknown if an operand is",
         "default: dropped if unused and without effects", "default: repeated as it is",
         "default: by the abstract evaluation", "default: operands vary alike",
+        "default: one equation",
         "default: no devices wait for each other"}
     p.def_abstract_eval(lambda x: x)
     mlir.register_lowering(p, mlir.lower_fun(lambda x: lax.div(x, 2.0), multiple_results=False))
