@@ -28,6 +28,7 @@ from mjax._checkify.errors import (
 from mjax._checkify.formats import check_format
 from mjax._engine.base.errors import ConcretizationTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.control.masking import mask_rules
 from mjax._engine.ir.effects import Effect, EffectPolicy
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.source import here, source_info_of, summarize
@@ -165,6 +166,14 @@ def _lowering(ctx: Any, *operands: Any, slots: Slots, debug: bool) -> list[Any]:
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     check_p.bind(*primals, **params)
     return [], []
+
+
+def _where(mask: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    code, *values = args
+    return check_p.bind(select_n(mask, np.int32(0), code), *values, **params)
+
+
+mask_rules[check_p] = _where
 
 
 @check_p.def_batch

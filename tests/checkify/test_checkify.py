@@ -107,6 +107,51 @@ def test_draws_divide_by_no_zero(draw):
     assert err.get() is None
 
 
+def nested_branches(x):
+    """Checks in programs that a branch holds."""
+    def taken(x):
+        x = lax.scan(lambda c, y: (c + positive(y), None), x, x - jnp.arange(2.0))[0]
+        x = mjax.checkpoint(mjax.jit(lambda x: lax.fori_loop(
+            0, 2, lambda i, c: c + positive(c + 2.0), x)))(x)
+        return lax.cond(x > 5.0, positive, lambda x: x * positive(x + 1.5), x)
+
+    return lax.switch(jnp.int32(x), [lambda x: x, taken, positive], x)
+
+
+BRANCHES = {
+    "cond": lambda x: lax.cond(x > 0.5, lambda x: positive(x - 1.5), lambda x: x, x),
+    "cond of the other": lambda x: lax.cond(x > 0.5, lambda x: x, positive, x),
+    "switch": lambda x: lax.switch(
+        jnp.int32(x), [lambda x: x, positive, lambda x: positive(x - 2.5)], x),
+    "nested": nested_branches,
+    "gradient": mjax.grad(lambda x: lax.cond(x > 0.5, lambda x: x, positive, x)),
+    "reference": lambda x: (lambda ref: lax.cond(
+        x > 0.5, lambda: ref.__setitem__(..., positive(x - 1)), lambda: None))(mjax.new_ref(x)),
+    "debug": lambda x: lax.cond(x > 0.5, lambda x: checkify.debug_check(x > 1.5, "no"),
+                                lambda x: None, x),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_branches_are_checked_for_elements_that_take_them(name):
+    f = BRANCHES[name]
+    one = mjax.jit(checkify.checkify(f))
+    for batched, axes in (mjax.vmap(f), ()), (mjax.vmap(mjax.vmap(f)), (1,)):
+        many = mjax.jit(checkify.checkify(batched))
+        for values in [0.25, 0.25], [-1.0, 1.0], [2.0, 0.25], [3.0, 2.0], [1.0, 0.0]:
+            x = np.array(values, np.float32)
+            each = [one(e)[0].get() for e in x]
+            found = many(np.expand_dims(x, axes))[0].get()
+            assert found in each and (found is None) == (each == [None] * 2)
+
+
+def test_branches_are_checked_without_checkify():
+    f = mjax.vmap(lambda x: lax.cond(x > 0.5, lambda x: x, positive, x))
+    np.testing.assert_allclose(f(jnp.array([1.0, 0.5])), [1.0, np.log(0.5)], 1e-6)
+    with pytest.raises(checkify.JaxRuntimeError, match=r"-1.0 is not positive"):
+        f(jnp.asarray(X))
+
+
 def countdown(x):
     return lax.while_loop(lambda k: k > 0, lambda k: k - 1 / k, x)
 

@@ -95,6 +95,8 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     **dict.fromkeys(("elements.vmappables", "elements.spec_types", "elements.iotas"), (
         ("mjax_ext.interpreters.batching._elements",),
         "vmap takes values of users' classes, with specs and sizes of their axes")),
+    "masking.mask_rules": (
+        ("_checkify.check",), "a branch that an element does not take has no effects for it"),
     "series.jet_rules": (
         ("_jet.references", "_jet.rules"),
         "Taylor mode looks for rules of primitives, which users add to"),

@@ -23,6 +23,7 @@ from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, varying_of, widened
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
+from mjax._engine.control.masking import maskable, masked, reads_mask
 from mjax._engine.control.references import by_contents
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -104,10 +105,11 @@ class _CondFrame(Frame):
         if branches.effects and touches_references(branches.effects):
             return by_contents.batch(self, axis, args, dims, params)
         _refuse_effects(branches)
-        refuse_masked_effects("cond", branches)
+        refuse_masked_effects("cond", [b for b in branches if not maskable(b)])
         key = ("select", axis, *dims, *map(typeof, args), thread.settings)
         chosen = branches.cached(key, lambda: _selecting(branches, axis, args, dims[1:]))
-        outs = call(chosen, "cond", args)
+        outs = (eval_jaxpr(chosen, chosen.consts, *args) if reads_mask(chosen) else
+                call(chosen, "cond", args))
         return outs, [0] * len(outs)
 
 
@@ -231,8 +233,10 @@ def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
     """
     inexact = [a.inexact and not is_reference(a) for a in map(typeof, args[1:])]
     in_dims = [0 if f else d for d, f in zip(dims, inexact, strict=True)]
-    batched = [batch_jaxpr(b, axis, in_dims, True)[0] for b in branches]
-    read = [dce_jaxpr(b, [True] * len(b.outvars))[1] for b in branches]
+    masks, n = [reads_mask(b) for b in branches], len(branches[0].outvars)
+    batched = [batch_jaxpr(masked(b) if mask else b, axis, [*in_dims, *[0] * mask], True)[0]
+               for b, mask in zip(branches, masks, strict=True)]
+    read = [dce_jaxpr(b, [True] * n)[1] for b in branches]
 
     def run(index: Any, *operands: Any) -> list[Any]:
         fronted = [batch_to_front(x, d, axis.size) if f else x
@@ -240,9 +244,9 @@ def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],
         cases = []
         for i, branch in enumerate(batched):
             taken = eq_p.bind(index, _batch_of(np.int32(i), axis))
-            cases.append(eval_jaxpr(branch, branch.consts, *(
-                _select(taken, stop_gradient_p.bind(x), x) if f and r else x
-                for x, f, r in zip(fronted, inexact, read[i], strict=True))))
+            held = [_select(taken, stop_gradient_p.bind(x), x) if f and r else x
+                    for x, f, r in zip(fronted, inexact, read[i], strict=True)]
+            cases.append(eval_jaxpr(branch, branch.consts, *held, *[taken] * masks[i])[:n])
         return [_select(index, *same) for same in zip(*cases, strict=True)]
 
     return trace_to_jaxpr(run, list(map(typeof, args)), branches[0].debug_info)
