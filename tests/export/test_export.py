@@ -143,6 +143,33 @@ def test_linear_algebra():
     np.testing.assert_allclose(again(exported(jnp.linalg.cholesky, x)).call(x), np.sqrt(x))
 
 
+KERNELS = {
+    "cuda": {"cusolver_getrf_ffi", "cusolver_geqrf_ffi", "cusolver_orgqr_ffi",
+             "cusolver_syevd_ffi", "cusolver_gesvdj_ffi", "cusolver_sytrd_ffi"},
+    "rocm": {"hipsolver_getrf_ffi", "hipsolver_geqrf_ffi", "hipsolver_orgqr_ffi",
+             "hipsolver_syevd_ffi", "hipsolver_gesvdj_ffi", "hipsolver_sytrd_ffi"},
+    "tpu": {"LuDecomposition", "Qr", "ProductOfElementaryHouseholderReflectors", "Eigh"},
+}
+
+
+@pytest.mark.parametrize("platform", KERNELS)
+def test_linear_algebra_of_accelerators(platform):
+    def f(x):
+        more = () if platform == "tpu" else lax.linalg.tridiagonal(x)
+        return (jnp.linalg.inv(x), *jnp.linalg.qr(x), *jnp.linalg.eigh(x), *jnp.linalg.svd(x),
+                jnp.linalg.det(x), *more)
+
+    x = np.eye(3, dtype=f32)
+    e = again(exported(f, x, platforms=[platform]), 0)
+    text = e.mlir_module()
+    assert {name for name in text.replace("(", " ").split() if name[1:] in KERNELS[platform]} == {
+        f"@{name}" for name in KERNELS[platform]}
+    rows = ex.symbolic_args_specs((x,), "n, n")
+    symbolic = exported(lambda x: (jnp.linalg.eigvalsh(x), lax.linalg.lu(x)), *rows,
+                        platforms=[platform])
+    assert [str(a.shape) for a in symbolic.out_avals] == ["(n,)", "(n, n)", "(n,)", "(n,)"]
+
+
 def test_shardings():
     mesh = mjax.make_mesh((1,), ("i",))
     sharding = mjax.NamedSharding(mesh, mjax.P("i"))

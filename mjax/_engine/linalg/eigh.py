@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import call_or_nan, hermitian
+from mjax._engine.linalg.lapack import GPUS, call_or_nan, hermitian, xla_kernel
 from mjax._engine.linalg.matrices import (
     adjoint,
     check_square,
@@ -31,7 +32,8 @@ from mjax._engine.tracing.primitive import Primitive, traced
 
 @pickled_by("eigh_implementation_v1")
 class EighImplementation(enum.Enum):
-    """Algorithms of `eigh`; CPUs have LAPACK's, which `QR` also names."""
+    """Algorithms of `eigh`; CPUs have LAPACK's, which `QR` also names, GPUs `QR` and `JACOBI`,
+    TPUs `JACOBI`."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -55,13 +57,41 @@ def _by_syevd(x: Any, *, lower: bool, sort_eigenvalues: bool,
               subset_by_index: tuple[int, int] | None, algorithm: Any) -> list[Any]:
     aval = typeof(x)
     n = aval.shape[-1]
-    if algorithm not in (None, EighImplementation.QR):
-        msg = (f"eigh: the implementation {algorithm} does not exist on CPU; leave it out, or take "
-               "EighImplementation.QR.")
-        raise NotImplementedError(msg)
+    _check("CPU", algorithm, EighImplementation.QR)
     return _chosen(subset_by_index, *call_or_nan(
         hermitian("evd", aval.dtype), (x,), [((n, n), aval.dtype), ((n,), real_of(aval.dtype))],
         aval.ndim - 2, [(0, 0)], mode="V", uplo="L" if lower else "U"))
+
+
+def _by_solver(x: Any, *, lower: bool, sort_eigenvalues: bool,
+               subset_by_index: tuple[int, int] | None, algorithm: Any, platform: str) -> list[Any]:
+    aval = typeof(x)
+    n = aval.shape[-1]
+    names = (None, EighImplementation.QR, EighImplementation.JACOBI)
+    _check("GPU", algorithm, *names[1:])
+    return _chosen(subset_by_index, *call_or_nan(
+        "syevd", (x,), [((n, n), aval.dtype), ((n,), real_of(aval.dtype))], aval.ndim - 2,
+        [(0, 0)], platform, algorithm=chr(names.index(algorithm)), lower=lower))
+
+
+#: Sweeps of the Jacobi method on TPUs, and its tolerance.
+_SWEEPS = "100,1e-6"
+
+
+def _by_xla(x: Any, *, lower: bool, sort_eigenvalues: bool,
+            subset_by_index: tuple[int, int] | None, algorithm: Any) -> list[Any]:
+    aval = typeof(x)
+    _check("TPU", algorithm, EighImplementation.JACOBI)
+    return _chosen(subset_by_index, *xla_kernel(
+        "Eigh", (x,), [(aval.shape, aval.dtype), (aval.shape[:-1], real_of(aval.dtype))],
+        f"{lower:d},{sort_eigenvalues or subset_by_index is not None:d},{_SWEEPS}"))
+
+
+def _check(platform: str, algorithm: Any, *known: EighImplementation) -> None:
+    if algorithm not in (None, *known):
+        msg = (f"eigh: the implementation {algorithm} does not exist on {platform}; leave it out, "
+               f"or take {' or '.join(map(str, known))}.")
+        raise NotImplementedError(msg)
 
 
 def _chosen(subset: tuple[int, int] | None, vectors: Any, values: Any) -> list[Any]:
@@ -73,6 +103,10 @@ def _chosen(subset: tuple[int, int] | None, vectors: Any, values: Any) -> list[A
 
 
 eigh_p.def_lowering(traced(_by_syevd, multiple_results=True), "cpu")
+eigh_p.def_lowering(traced(_by_xla, multiple_results=True), "tpu")
+for _platform in GPUS:
+    eigh_p.def_lowering(traced(
+        functools.partial(_by_solver, platform=_platform), multiple_results=True), _platform)
 
 
 @eigh_p.def_jvp
@@ -105,7 +139,7 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True,
       symmetrize_input: whether the mean of `x` and its adjoint is decomposed.
       sort_eigenvalues: whether they must be in ascending order; LAPACK's always are.
       subset_by_index: `(start, end)`: the range of eigenvalues to return, in ascending order.
-      implementation: an `EighImplementation`; on CPU only `QR`.
+      implementation: an `EighImplementation` that the platform has.
 
     Returns:
       `(v, w)`: the eigenvectors as columns, of shape `(..., n, n)`, and the eigenvalues, real and

@@ -1,8 +1,9 @@
-"""LAPACK's kernels, which jaxlib ships for CPU, as functions of stacks of matrices.
+"""Kernels of linear algebra, as functions of stacks of matrices.
 
-`lapack_p` calls one of them. Only lowering rules bind it, so its type and its lowering are its only
-rules. Matrices are passed in LAPACK's column-major layout; XLA inserts transpositions unless it can
-choose the layout.
+CPUs have LAPACK's, which jaxlib ships; GPUs cuSOLVER's and hipSOLVER's; TPUs those of XLA itself.
+`lapack_p` calls one of the first kinds, `xla_kernel_p` one of the last. Only lowering rules bind
+them, so their types and lowerings are their only rules. Matrices are passed to `lapack_p` in
+LAPACK's column-major layout; XLA inserts transpositions unless it can choose the layout.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ INFO: tuple[tuple[int, ...], Any] = ((), INT32)
 
 Result = tuple[tuple[int, ...], Any]
 
+#: The platforms of GPUs, and their libraries of kernels.
+GPUS = {"cuda": "cusolver", "rocm": "hipsolver"}
+
 lapack_p = Primitive("lapack", multiple_results=True)
 
 
@@ -44,16 +48,22 @@ def _lapack_type(*operands: Any, target: str, stack: int, results: tuple[Result,
 @lapack_p.def_lowering
 def _lapack_lowering(ctx: Any, *operands: Any, target: str, stack: int, results: Any,
                      attributes: Any, aliases: Any) -> Any:
-    register_lapack()
+    if target.startswith("lapack_"):
+        register_lapack()
     cut = _cut_stacks(ctx, stack) if ctx.module_context.cut_by_xla and cuts_stacks() else {}
-    symbolic = not all(is_constant_shape(a.shape) for a in ctx.avals_out)
     return custom_call(
         target, result_types=ctx.out_types, operands=operands,
         backend_config={name: _attribute(v) for name, v in attributes},
-        result_shapes=[shape_ir(a.shape) for a in ctx.avals_out] if symbolic else None,
+        result_shapes=_shapes(ctx),
         operand_layouts=[_layout(a, stack) for a in ctx.avals_in],
         result_layouts=[_layout(a, stack) for a in ctx.avals_out],
         operand_output_aliases=dict(aliases), extra_attributes=cut).results
+
+
+def _shapes(ctx: Any) -> list[Any] | None:
+    """The shapes of results, which are operands if they are symbolic."""
+    symbolic = not all(is_constant_shape(a.shape) for a in ctx.avals_out)
+    return [shape_ir(a.shape) for a in ctx.avals_out] if symbolic else None
 
 
 def _cut_stacks(ctx: Any, stack: int) -> dict[str, Any]:
@@ -102,15 +112,17 @@ def has_kernel(name: str, dtype: Any) -> bool:
 
 
 def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: int,
-         aliases: Sequence[tuple[int, int]] = (), **attributes: Any) -> list[Any]:
+         aliases: Sequence[tuple[int, int]] = (), platform: str = "cpu", **attributes: Any
+         ) -> list[Any]:
     """Calls a kernel.
 
     Args:
-      name: the kernel's name without the letter of the dtype, such as `"potrf"`.
+      name: the kernel's name, on CPU without the letter of the dtype, such as `"potrf"`.
       operands: arrays; the dtype of the first selects the kernel.
       results: shape without the leading axes, and dtype, of each result.
       stack: the number of leading axes.
       aliases: pairs of an operand and the result that may reuse its memory.
+      platform: "cpu", or one of `GPUS`.
       attributes: letters, booleans and 32-bit numbers.
 
     Raises:
@@ -120,18 +132,52 @@ def call(name: str, operands: Sequence[Any], results: Sequence[Result], stack: i
     if dtype not in DTYPES:
         msg = f"LAPACK does not compute in {dtype}; convert the matrix to float32 first."
         raise NotImplementedError(msg)
-    target = lapack_kernel(name, dtype.char)
+    target = (f"{GPUS[platform]}_{name}_ffi" if platform in GPUS else
+              lapack_kernel(name, dtype.char))
     return lapack_p.bind(
         *operands, target=target, stack=stack, results=tuple(results),
         attributes=tuple(sorted(attributes.items())), aliases=tuple(aliases))
 
 
 def call_or_nan(name: str, operands: Sequence[Any], results: Sequence[Result], stack: int,
-                aliases: Sequence[tuple[int, int]] = (), **attributes: Any) -> list[Any]:
+                aliases: Sequence[tuple[int, int]] = (), platform: str = "cpu", **attributes: Any
+                ) -> list[Any]:
     """`call` for kernels with a status; results of failed matrices are NaN."""
-    *outs, info = call(name, operands, [*results, INFO], stack, aliases, **attributes)
+    *outs, info = call(name, operands, [*results, INFO], stack, aliases, platform, **attributes)
     ok = lax.eq(info, constant_like(info, 0))
     return [nan_unless(ok, x) if dtypes.is_inexact(typeof(x).dtype) else x for x in outs]
+
+
+# ---- XLA's kernels ---------------------------------------------------------------------
+
+xla_kernel_p = Primitive("xla_kernel", multiple_results=True)
+
+
+@xla_kernel_p.def_abstract_eval
+def _xla_kernel_type(*operands: Any, results: tuple[Result, ...], **_: Any) -> list[ShapedArray]:
+    return [ShapedArray(shape, dtype) for shape, dtype in results]
+
+
+@xla_kernel_p.def_lowering
+def _xla_kernel_lowering(ctx: Any, *operands: Any, target: str, config: str, **_: Any) -> Any:
+    return custom_call(target, result_types=ctx.out_types, operands=operands,
+                       backend_config=config, result_shapes=_shapes(ctx)).results
+
+
+def xla_kernel(target: str, operands: Sequence[Any], results: Sequence[Result], config: str = ""
+               ) -> list[Any]:
+    """Calls a kernel that XLA has for TPUs.
+
+    Args:
+      target: its name.
+      operands: arrays.
+      results: shape and dtype of each result.
+      config: further arguments, as a text.
+    """
+    return xla_kernel_p.bind(*operands, target=target, results=tuple(results), config=config)
+
+
+# ---- names -----------------------------------------------------------------------------
 
 
 def unitary(name: str, dtype: Any) -> str:

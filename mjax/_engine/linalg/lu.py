@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any
 
@@ -10,7 +11,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.linalg.lapack import INFO, call
+from mjax._engine.linalg.lapack import GPUS, INFO, call, xla_kernel
 from mjax._engine.linalg.matrices import (
     INT32,
     define_matrix_types,
@@ -49,18 +50,29 @@ define_matrix_types(
     lambda dtype: [dtype, INT32, INT32])
 
 
-def _by_getrf(x: Any) -> list[Any]:
+def _by_getrf(x: Any, *, platform: str = "cpu") -> list[Any]:
     aval = typeof(x)
     m, n = aval.shape[-2:]
     out, pivots, info = call("getrf", (x,), [((m, n), aval.dtype), ((min(m, n),), INT32), INFO],
-                             aval.ndim - 2, [(0, 0)])
+                             aval.ndim - 2, [(0, 0)], platform)
     # Singular matrices have factors too; the kernel fails only for invalid arguments.
     out = nan_unless(lax.ge(info, constant_like(info, 0)), out)
     pivots = lax.sub(pivots, constant_like(pivots, 1))
     return [out, pivots, _permutation(pivots, permutation_size=m)]
 
 
+def _by_xla(x: Any) -> list[Any]:
+    aval = typeof(x)
+    *stack, m, n = aval.shape
+    return xla_kernel("LuDecomposition", (x,), [
+        (aval.shape, aval.dtype), ((*stack, min(m, n)), INT32), ((*stack, m), INT32)])
+
+
 lu_p.def_lowering(traced(_by_getrf, multiple_results=True), "cpu")
+lu_p.def_lowering(traced(_by_xla, multiple_results=True), "tpu")
+for _platform in GPUS:
+    lu_p.def_lowering(traced(
+        functools.partial(_by_getrf, platform=_platform), multiple_results=True), _platform)
 
 
 def _lu_tangents(t: Any, outs: Any, a: Any) -> list[Any]:

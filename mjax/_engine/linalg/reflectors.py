@@ -6,6 +6,7 @@ matrix, without their first elements, which are 1. The upper triangle holds the 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops.looping import fori_loop
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import call, has_kernel, unitary
+from mjax._engine.linalg.lapack import GPUS, call, has_kernel, unitary, xla_kernel
 from mjax._engine.linalg.matrices import (
     INT32,
     adjoint,
@@ -49,14 +50,24 @@ geqrf_p = Primitive("geqrf", multiple_results=True)
 define_matrix_types(geqrf_p, (2,), "fc", lambda shape: [shape, (min(shape),)])
 
 
-def _by_geqrf(a: Any) -> list[Any]:
+def _by_geqrf(a: Any, *, platform: str = "cpu") -> list[Any]:
     aval = typeof(a)
     m, n = aval.shape[-2:]
     return call("geqrf", (a,), [((m, n), aval.dtype), ((min(m, n),), aval.dtype)], aval.ndim - 2,
-                [(0, 0)])
+                [(0, 0)], platform)
+
+
+def _by_xla(a: Any) -> list[Any]:
+    aval = typeof(a)
+    *stack, m, n = aval.shape
+    return xla_kernel("Qr", (a,), [(aval.shape, aval.dtype), ((*stack, min(m, n)), aval.dtype)])
 
 
 geqrf_p.def_lowering(traced(_by_geqrf, multiple_results=True), "cpu")
+geqrf_p.def_lowering(traced(_by_xla, multiple_results=True), "tpu")
+for _platform in GPUS:
+    geqrf_p.def_lowering(traced(
+        functools.partial(_by_geqrf, platform=_platform), multiple_results=True), _platform)
 
 
 @boundary
@@ -238,13 +249,24 @@ def _check_product(a: tuple[int, ...], taus: tuple[int, ...]) -> list[tuple[int,
 define_matrix_types(householder_product_p, (2, 1), "fc", _check_product)
 
 
-def _by_orgqr(a: Any, taus: Any) -> Any:
+def _by_orgqr(a: Any, taus: Any, *, platform: str = "cpu") -> Any:
     aval = typeof(a)
-    return call(unitary("gqr", aval.dtype), (a, taus), [(aval.shape[-2:], aval.dtype)],
-                aval.ndim - 2, [(0, 0)])[0]
+    name = "orgqr" if platform in GPUS else unitary("gqr", aval.dtype)
+    return call(name, (a, taus), [(aval.shape[-2:], aval.dtype)], aval.ndim - 2, [(0, 0)],
+                platform)[0]
+
+
+def _product_by_xla(a: Any, taus: Any) -> Any:
+    aval = typeof(a)
+    return xla_kernel("ProductOfElementaryHouseholderReflectors", (a, taus),
+                      [(aval.shape, aval.dtype)])[0]
 
 
 householder_product_p.def_lowering(traced(_by_orgqr), "cpu")
+householder_product_p.def_lowering(traced(_product_by_xla), "tpu")
+for _platform in GPUS:
+    householder_product_p.def_lowering(
+        traced(functools.partial(_by_orgqr, platform=_platform)), _platform)
 
 
 @boundary

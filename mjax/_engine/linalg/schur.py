@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.lapack import call_or_nan, hermitian
+from mjax._engine.linalg.lapack import GPUS, call_or_nan, hermitian
 from mjax._engine.linalg.matrices import (
     INT32,
     check_square,
@@ -145,16 +146,21 @@ define_matrix_types(
     lambda dtype, **_: [dtype, real_of(dtype), real_of(dtype), dtype])
 
 
-def _by_sytrd(a: Any, *, lower: bool) -> list[Any]:
+def _by_sytrd(a: Any, *, lower: bool, platform: str = "cpu") -> list[Any]:
     aval = typeof(a)
     n, dtype = aval.shape[-1], aval.dtype
-    return call_or_nan(
-        hermitian("trd", dtype), (a,),
-        [((n, n), dtype), ((n,), real_of(dtype)), ((n - 1,), real_of(dtype)), ((n - 1,), dtype)],
-        aval.ndim - 2, [(0, 0)], uplo="L" if lower else "U")
+    results = [((n, n), dtype), ((n,), real_of(dtype)), ((n - 1,), real_of(dtype)),
+               ((n - 1,), dtype)]
+    if platform in GPUS:
+        return call_or_nan("sytrd", (a,), results, aval.ndim - 2, [(0, 0)], platform, lower=lower)
+    return call_or_nan(hermitian("trd", dtype), (a,), results, aval.ndim - 2, [(0, 0)],
+                       uplo="L" if lower else "U")
 
 
 tridiagonal_p.def_lowering(traced(_by_sytrd, multiple_results=True), "cpu")
+for _platform in GPUS:
+    tridiagonal_p.def_lowering(traced(
+        functools.partial(_by_sytrd, platform=_platform), multiple_results=True), _platform)
 
 
 @boundary

@@ -9,7 +9,7 @@ import pytest
 
 import mjax
 from mjax._engine.linalg.matrices import adjoint, dot
-from mjax._engine.linalg.svd import SvdAlgorithm, svd
+from mjax._engine.linalg.svd import SvdAlgorithm, _by_polar, svd
 from tests.engine.linalg import draws
 from tests.engine.linalg.draws import ALL, tall
 from tests.engine.primitives.harness import Case, table
@@ -71,6 +71,27 @@ def test_factors(shape, dtype):
                 np.testing.assert_allclose(square, np.broadcast_to(
                     np.eye(q.shape[-1]), square.shape), atol=1e-6)
             assert [a.shape for a in np.linalg.svd(x, full)] == [u.shape, s.shape, vh.shape]
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("shape", [(2, 4, 3), (2, 4)])
+def test_by_polar_decompositions(shape, full):
+    """The program of TPUs, here with the kernels of the CPU."""
+    decompose = mjax.jit(lambda x: _by_polar(
+        x, full_matrices=full, compute_uv=True, subset_by_index=None, algorithm=None))
+    x = draws.square(np.random.default_rng(0), shape, np.dtype("c8"))
+    singular = np.concatenate([x[..., 1:, :], x[..., 1:2, :]], -2)
+    for given in (x, singular, np.zeros_like(x)):
+        s, u, vh = map(np.asarray, decompose(given))
+        assert [a.shape for a in np.linalg.svd(given, full)] == [u.shape, s.shape, vh.shape]
+        k = s.shape[-1]
+        np.testing.assert_allclose(s, np.linalg.svd(given, compute_uv=False), atol=1e-5)
+        np.testing.assert_allclose((u[..., :k] * s[..., None, :]) @ vh[..., :k, :], given,
+                                   atol=1e-5)
+        for q in (u, draws.adjoint(vh)):
+            square = draws.adjoint(q) @ q
+            np.testing.assert_allclose(square, np.broadcast_to(
+                np.eye(q.shape[-1]), square.shape), atol=1e-5)
 
 
 def test_subsets():
