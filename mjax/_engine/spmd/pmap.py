@@ -17,9 +17,7 @@ from mjax._engine.control.calls.static_arguments import Parameters, Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
-    keystr,
     tree_flatten,
-    tree_flatten_with_path,
     tree_leaves,
     tree_map,
 )
@@ -42,6 +40,7 @@ from mjax._engine.tracing.flat import (
     function_name,
     wraps,
 )
+from mjax._engine.transforms.vmap import dims_and_size, flat_axes
 
 
 @boundary
@@ -207,8 +206,7 @@ class _Mapped(Record):
                 "shard_map, which each device runs by itself: there are no devices to map over. "
                 "Map by vmap there; or over several axes of devices at once, by mjax.shard_map "
                 "over a mesh that has them."))
-        leaves, tree, dims = self.cut(args, kwargs)
-        size = _size(self.fun, args, kwargs, leaves, dims, self.axis_size)
+        leaves, tree, dims, size = self.cut(args, kwargs, self.axis_size)
         return self.on_slices(self.mesh(size, everywhere), tree, dims, leaves)
 
     def marked(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -221,12 +219,16 @@ class _Mapped(Record):
         return tuple([Static(self.parameters.hashable(a, f"argument {i}")) if i in places else a
                       for i, a in enumerate(args)])
 
-    def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any]
-            ) -> tuple[list[Any], Any, list[int | None]]:
-        """The leaves of the arguments, their structure, and the axis of slices of each."""
-        args = self.marked(args)
+    def cut(self, args: tuple[Any, ...], kwargs: dict[str, Any], axis_size: int | None
+            ) -> tuple[list[Any], Any, list[int | None], int]:
+        """The leaves of the arguments, their structure, the axis of slices of each, and the number
+        of slices."""
+        args, axes = self.marked(args), self.in_axes
         leaves, tree = tree_flatten((args, kwargs))
-        return leaves, tree, _dims(self.fun, self.in_axes, args, kwargs, leaves)
+        axes = flat_axes("pmap", self.fun, tuple(axes) if isinstance(axes, list) else axes, args)
+        return leaves, tree, *dims_and_size(
+            "pmap", self.fun, args, kwargs, leaves, [*axes, *[0] * (len(leaves) - len(axes))],
+            axis_size)
 
     def mesh(self, size: int, everywhere: bool) -> Mesh:
         """The devices for a number of slices.
@@ -307,15 +309,10 @@ class _Mapped(Record):
                ) -> tuple[list[Any], Any, Mesh, list[PartitionSpec]]:
         """The leaves of one process's arguments, their structure, the mesh of all processes, and
         their specs."""
-        leaves, tree, dims = self.cut(args, kwargs)
         every = devices(self.backend) if self.devices is None else self.devices
-        count = len({d.process_index for d in every})
-        size = self.axis_size
-        if any(d is not None for d in dims):
-            size = count * _size(self.fun, args, kwargs, leaves, dims,
-                                 None if size is None else size // count)
-        if size is None:
-            size = _size(self.fun, args, kwargs, leaves, dims, None)  # raises
+        count, whole = len({d.process_index for d in every}), self.axis_size
+        leaves, tree, dims, own = self.cut(args, kwargs, None if whole is None else whole // count)
+        size = count * own if whole is None or any(d is not None for d in dims) else whole
         return leaves, tree, self.mesh(size, True), list(map(self.spec, dims))
 
     def own_part(self, whole: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -351,50 +348,6 @@ def _check_axes(what: str, axes: Any) -> None:
             raise LazyTypeError(lambda axis=axis: (  # type: ignore[misc]
                 f"pmap: {what} must be an int, None, or a tree of these, got {axis!r} of type "
                 f"{type(axis).__name__}. (The name of the axis is axis_name.)"))
-
-
-def _dims(fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any, leaves: Sequence[Any]
-          ) -> list[int | None]:
-    """The axis of slices of each leaf."""
-    try:
-        axes = broadcast_prefix(tuple(in_axes) if isinstance(in_axes, list) else in_axes, args,
-                                is_leaf=_is_none)
-    except ValueError as error:
-        msg = (f"pmap: in_axes must be a tree prefix of the arguments of {function_name(fun)}: an "
-               f"int, or a tuple with one entry per argument. in_axes is {in_axes!r}: {error}")
-        raise ValueError(msg) from None
-    axes += [0] * (len(leaves) - len(axes))
-    shapes = [np.shape(x) for x in leaves]
-    for i, (axis, shape) in enumerate(zip(axes, shapes, strict=True)):
-        if axis is not None and not -len(shape) <= axis < len(shape):
-            raise LazyValueError(lambda i=i, axis=axis: (  # type: ignore[misc]
-                f"pmap of {function_name(fun)}: {_name(args, kwargs, i)} has shape {shapes[i]}, "
-                f"which has no axis {axis} to map over."))
-    return [axis if axis is None else axis % len(shape)
-            for axis, shape in zip(axes, shapes, strict=True)]
-
-
-def _size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: Sequence[Any],
-          dims: Sequence[int | None], axis_size: int | None) -> int:
-    """The number of slices."""
-    sizes = {i: np.shape(x)[d] for i, (x, d) in enumerate(zip(leaves, dims, strict=True))
-             if d is not None}
-    found = {*sizes.values(), *([] if axis_size is None else [axis_size])}
-    if not found:
-        msg = (f"pmap of {function_name(fun)} must have at least one mapped argument, or be given "
-               "axis_size.")
-        raise ValueError(msg)
-    if len(found) > 1:
-        raise LazyValueError(lambda: (
-            f"pmap of {function_name(fun)} got inconsistent sizes for the axis to be mapped: "
-            + ", ".join([*(f"{_name(args, kwargs, i)} has {n}" for i, n in sizes.items()),
-                         *([] if axis_size is None else [f"axis_size is {axis_size}"])]) + "."))
-    return found.pop()
-
-
-def _name(args: Any, kwargs: Any, i: int) -> str:
-    path, _ = tree_flatten_with_path((args, kwargs))[0][i]
-    return f"argument {keystr(path[1:2]).strip('[]')}{keystr(path[2:])}"
 
 
 __all__ = ["pmap", "shard_map_of_old"]

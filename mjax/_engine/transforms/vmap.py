@@ -94,11 +94,11 @@ def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
             return _over_elements(fun, args, kwargs, (in_axes, out_axes), axis_name, axis_size,
                                   spmd_axis_name, sum_match)
         leaves, in_tree = tree_flatten((args, kwargs))
-        axes = _flat_axes(in_axes, args, fun) + [0] * len(tree_leaves(kwargs))
+        axes = flat_axes("vmap", fun, in_axes, args) + [0] * len(tree_leaves(kwargs))
         if not all([axis is None or is_array_value(leaf)
                     for leaf, axis in zip(leaves, axes, strict=True)]):
             _refuse_values(fun, args, kwargs, leaves, axes)
-        dims, size = _dims_and_size(fun, args, kwargs, leaves, axes, axis_size)
+        dims, size = dims_and_size("vmap", fun, args, kwargs, leaves, axes, axis_size)
         check_aliases(lambda: debug_info_of("vmap", fun, args, kwargs), leaves)
         flat = FlatFunction(fun, in_tree)
         axis = AxisData(axis_name, size, spmd_axis_name)
@@ -126,7 +126,7 @@ def _over_elements(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
                    spmd_axis_name: Any, sum_match: bool) -> Any:
     """The same where some values may be of classes of `register_vmappable`."""
     leaves, in_tree = tree_flatten((args, kwargs), is_vmappable)
-    ins = _flat_axes(axes[0], args, fun, is_vmappable) + [0] * len(
+    ins = flat_axes("vmap", fun, axes[0], args, is_vmappable) + [0] * len(
         tree_leaves(kwargs, is_vmappable))
     own = [is_vmappable(leaf) for leaf in leaves]
     arrays = [None if o else a for a, o in zip(ins, own, strict=True)]
@@ -135,7 +135,7 @@ def _over_elements(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     size = axis_size
     if size is not None and type(size) in iotas:
         size = numbers_of(size).shape[0]
-    dims, size = _dims_and_size(fun, args, kwargs, leaves, arrays, size)
+    dims, size = dims_and_size("vmap", fun, args, kwargs, leaves, arrays, size)
     flat = FlatFunction(fun, in_tree, is_leaf=is_vmappable)
     outs = map_elements(
         flat, AxisData(axis_name, size, spmd_axis_name), size if axis_size is None else axis_size,
@@ -158,21 +158,46 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def _flat_axes(in_axes: Any, args: tuple[Any, ...], fun: Callable[..., Any],
-               leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+def flat_axes(who: str, fun: Callable[..., Any], in_axes: Any, args: tuple[Any, ...],
+              leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The mapped axis of each leaf of a function's positional arguments.
+
+    Args:
+      who: the public function, for messages.
+      fun: the function.
+      in_axes: the axes given by the user.
+      args: the arguments.
+      leaf: what counts as a leaf besides arrays.
+
+    Raises:
+      ValueError: `in_axes` is not a tree prefix of the arguments.
+    """
     try:
         if leaf is not None:
             return broadcast_prefix_to(in_axes, tree_flatten(args, leaf)[1], is_leaf=is_spec)
         return broadcast_prefix(in_axes, args, is_leaf=_is_none)
     except ValueError as error:
-        msg = (f"vmap: in_axes must be a tree prefix of the arguments of {function_name(fun)}: an "
+        msg = (f"{who}: in_axes must be a tree prefix of the arguments of {function_name(fun)}: an "
                f"int, or a tuple with one entry per argument. in_axes is {in_axes!r}: {error}")
         raise ValueError(msg) from None
 
 
-def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
-                   axes: list[int | None], axis_size: int | None
-                   ) -> tuple[list[int | None], int]:
+def dims_and_size(who: str, fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
+                  axes: list[int | None], axis_size: int | None
+                  ) -> tuple[list[int | None], int]:
+    """The mapped dimension of each leaf of a function's arguments, and their common size.
+
+    Args:
+      who: the public function, for messages.
+      fun: the function.
+      args, kwargs: its arguments.
+      leaves: the leaves of these.
+      axes: the mapped axis of each, maybe negative.
+      axis_size: the size given by the user.
+
+    Raises:
+      ValueError: an axis is out of range, sizes differ, or nothing is mapped.
+    """
     dims: list[int | None] = []
     sizes: list[int] = [] if axis_size is None else [axis_size]
     for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True)):
@@ -181,17 +206,18 @@ def _dims_and_size(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list
             continue
         shape = typeof(leaf).shape
         if not -len(shape) <= axis < len(shape):
-            msg = (f"vmap of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} has shape "
+            msg = (f"{who} of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} has shape "
                    f"{shape}, which has no axis {axis} to map over.")
             raise ValueError(msg)
         dims.append(axis % len(shape))
         sizes.append(shape[axis])
     if not sizes:
-        msg = (f"vmap of {function_name(fun)} must have at least one mapped argument, or be given "
+        msg = (f"{who} of {function_name(fun)} must have at least one mapped argument, or be given "
                "axis_size.")
         raise ValueError(msg)
     if any(n != sizes[0] for n in sizes):
-        raise LazyValueError(lambda: _sizes_text(fun, args, kwargs, leaves, dims, axis_size))
+        raise LazyValueError(lambda: _sizes_text(
+            who, fun, args, kwargs, leaves, dims, axis_size))
     return dims, sizes[0]
 
 
@@ -218,9 +244,9 @@ def _leaf_name(fun: Callable[..., Any], args: Any, kwargs: Any, index: int) -> s
     return f"{number} ({parameter_name(fun, head.idx)})"
 
 
-def _sizes_text(fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
+def _sizes_text(who: str, fun: Callable[..., Any], args: Any, kwargs: Any, leaves: list[Any],
                 dims: list[int | None], axis_size: int | None) -> str:
-    lines = [f"vmap of {function_name(fun)} got inconsistent sizes for the axis to be mapped:"]
+    lines = [f"{who} of {function_name(fun)} got inconsistent sizes for the axis to be mapped:"]
     if axis_size is not None:
         lines.append(f"  axis_size is {axis_size}")
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
