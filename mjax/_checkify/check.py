@@ -45,7 +45,7 @@ from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.dispatch.jit import ensure_compile_time_eval
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- errors ----------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class DebugCheckEffect(Effect):
 
 _EFFECTS = {False: frozenset({CheckEffect()}), True: frozenset({DebugCheckEffect()})}
 
-check_p = Primitive("check", multiple_results=True)
+check_p = EnginePrimitive("check", multiple_results=True)
 check_p.def_effectful_abstract_eval(lambda *avals, slots, debug: ([], _EFFECTS[debug]))
 
 

@@ -18,7 +18,7 @@ from mjax._engine.lowering.dimensions import solve, values_of
 from mjax._engine.lowering.shardings import tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet
 from mjax._engine.primitives.emit import constant, hlo, ir
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._export.checks import DisabledSafetyCheck, custom_call_targets
 from mjax._export.merging import main_of, merge
 from mjaxlib_shim.artifacts import deserialize_artifact, keep_literals
@@ -26,7 +26,7 @@ from mjaxlib_shim.custom_calls import register_lapack
 from mjaxlib_shim.mlir import func, sdy
 from mjaxlib_shim.sharding_texts import declared_meshes
 
-call_exported_p = Primitive("call_exported", multiple_results=True)
+call_exported_p = EnginePrimitive("call_exported", multiple_results=True)
 
 
 @call_exported_p.def_effectful_abstract_eval

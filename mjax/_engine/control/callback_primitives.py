@@ -20,7 +20,7 @@ from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one,
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractToken, physical_aval
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
@@ -62,12 +62,12 @@ io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
 debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
 
 # Caches of types would keep the user's functions alive. Each device calls them.
-pure_callback_p = Primitive("pure_callback", multiple_results=True, types_cacheable=False,
-                            own_varying=True)
-io_callback_p = Primitive("io_callback", multiple_results=True, types_cacheable=False,
-                          own_varying=True)
-debug_callback_p = Primitive("debug_callback", multiple_results=True, types_cacheable=False,
-                             own_varying=True)
+pure_callback_p = EnginePrimitive("pure_callback", multiple_results=True, types_cacheable=False,
+                                  own_varying=True)
+io_callback_p = EnginePrimitive("io_callback", multiple_results=True, types_cacheable=False,
+                                own_varying=True)
+debug_callback_p = EnginePrimitive("debug_callback", multiple_results=True, types_cacheable=False,
+                                   own_varying=True)
 
 
 def _per_device(avals: Sequence[Any], callback: Any) -> list[Any]:

@@ -18,7 +18,7 @@ from mjax._engine.ir.source import here
 from mjax._engine.ir.types import abstract_token, physical_aval, typeof
 from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.emit import shape_ir
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
@@ -200,8 +200,8 @@ def _orders(avals: Sequence[Any], layouts: Sequence[Any] | None) -> list[Order]:
 # ---- the primitive ---------------------------------------------------------------------
 
 # Its types depend on the mesh axes in scope.
-ffi_call_p = Primitive("ffi_call", multiple_results=True, types_cacheable=False, own_varying=True,
-                       exact_params=("attributes",))
+ffi_call_p = EnginePrimitive("ffi_call", multiple_results=True, types_cacheable=False,
+                             own_varying=True, exact_params=("attributes",))
 
 
 @ffi_call_p.def_effectful_abstract_eval

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.control.callback_primitives import debug_effect
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # Caches of types would keep the user's functions alive.
-inspect_sharding_p = Primitive("inspect_sharding", multiple_results=True, types_cacheable=False)
+inspect_sharding_p = EnginePrimitive("inspect_sharding", multiple_results=True,
+                                     types_cacheable=False)
 
 
 @inspect_sharding_p.def_effectful_abstract_eval

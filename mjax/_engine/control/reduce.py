@@ -83,11 +83,11 @@ from mjax._engine.primitives.windows import (
 )
 from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
 
 # ---- reduce ----------------------------------------------------------------------------
 
-reduce_p = Primitive("reduce", multiple_results=True)
+reduce_p = EnginePrimitive("reduce", multiple_results=True)
 
 
 @reduce_p.def_abstract_eval
@@ -159,7 +159,7 @@ define_rules(reduce_p, _reduce_in_tree, _reduce_in_order, _reduce_batched)
 
 # ---- reduce_window ---------------------------------------------------------------------
 
-reduce_window_p = Primitive("reduce_window", multiple_results=True)
+reduce_window_p = EnginePrimitive("reduce_window", multiple_results=True)
 
 
 @reduce_window_p.def_abstract_eval
@@ -212,7 +212,7 @@ define_rules(reduce_window_p, _reduce_window_in_order, _reduce_window_in_order,
 # ---- select_and_scatter ----------------------------------------------------------------
 
 #: Selects an element in each window of an operand, and scatters a source's elements to these.
-select_and_scatter_p = Primitive("select_and_scatter")
+select_and_scatter_p = EnginePrimitive("select_and_scatter")
 
 
 @select_and_scatter_p.def_abstract_eval

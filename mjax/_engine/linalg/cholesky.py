@@ -32,11 +32,11 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reshape
 from mjax._engine.primitives.tangents import define_jvp_from_result, instantiate
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- cholesky --------------------------------------------------------------------------
 
-cholesky_p = Primitive("cholesky")
+cholesky_p = EnginePrimitive("cholesky")
 
 
 def _square(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -114,7 +114,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 # ---- cholesky_update -------------------------------------------------------------------
 
-cholesky_update_p = Primitive("cholesky_update")
+cholesky_update_p = EnginePrimitive("cholesky_update")
 
 
 def _updated(r: tuple[int, ...], w: tuple[int, ...]) -> list[tuple[int, ...]]:

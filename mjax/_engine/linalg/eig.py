@@ -30,7 +30,7 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import argmax
 from mjax._engine.primitives.shapes import expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 
 @pickled_by("eig_implementation_v1")
@@ -42,7 +42,7 @@ class EigImplementation(enum.Enum):
     MAGMA = "magma"
 
 
-eig_p = Primitive("eig", multiple_results=True)
+eig_p = EnginePrimitive("eig", multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, compute_left_eigenvectors: bool,

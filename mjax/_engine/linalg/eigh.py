@@ -27,7 +27,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 
 @pickled_by("eigh_implementation_v1")
@@ -40,7 +40,7 @@ class EighImplementation(enum.Enum):
     QDWH = "qdwh"
 
 
-eigh_p = Primitive("eigh", multiple_results=True)
+eigh_p = EnginePrimitive("eigh", multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, subset_by_index: tuple[int, int] | None, **_: Any

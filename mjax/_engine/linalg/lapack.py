@@ -21,7 +21,7 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.emit import ir, shape_ir
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjaxlib_shim.custom_calls import cuts_stacks, lapack_kernel, register_lapack
 
 #: Dtypes that LAPACK computes in.
@@ -35,7 +35,7 @@ Result = tuple[tuple[int, ...], Any]
 #: The platforms of GPUs, and their libraries of kernels.
 GPUS = {"cuda": "cusolver", "rocm": "hipsolver"}
 
-lapack_p = Primitive("lapack", multiple_results=True)
+lapack_p = EnginePrimitive("lapack", multiple_results=True)
 
 
 @lapack_p.def_abstract_eval
@@ -150,7 +150,7 @@ def call_or_nan(name: str, operands: Sequence[Any], results: Sequence[Result], s
 
 # ---- XLA's kernels ---------------------------------------------------------------------
 
-xla_kernel_p = Primitive("xla_kernel", multiple_results=True)
+xla_kernel_p = EnginePrimitive("xla_kernel", multiple_results=True)
 
 
 @xla_kernel_p.def_abstract_eval

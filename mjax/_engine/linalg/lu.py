@@ -40,11 +40,11 @@ from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sort import argsort
 from mjax._engine.primitives.tangents import define_jvp_from_result, define_zero_jvp, zero_tangent
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- lu --------------------------------------------------------------------------------
 
-lu_p = Primitive("lu", multiple_results=True)
+lu_p = EnginePrimitive("lu", multiple_results=True)
 define_matrix_types(
     lu_p, (2,), "fc", lambda shape: [shape, (min(shape),), shape[:1]],
     lambda dtype: [dtype, INT32, INT32])
@@ -152,7 +152,7 @@ def lu(x: Any) -> list[Any]:
 
 # ---- lu_pivots_to_permutation ----------------------------------------------------------
 
-lu_pivots_to_permutation_p = Primitive("lu_pivots_to_permutation")
+lu_pivots_to_permutation_p = EnginePrimitive("lu_pivots_to_permutation")
 
 
 @lu_pivots_to_permutation_p.def_abstract_eval

@@ -31,9 +31,9 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import expand_dims
 from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-qr_p = Primitive("qr", multiple_results=True)
+qr_p = EnginePrimitive("qr", multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, pivoting: bool, full_matrices: bool, **_: Any

@@ -42,11 +42,11 @@ from mjax._engine.primitives.reductions import argmax, reduce_max
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, reduce_sum, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- geqrf: the reflectors of a QR decomposition ---------------------------------------
 
-geqrf_p = Primitive("geqrf", multiple_results=True)
+geqrf_p = EnginePrimitive("geqrf", multiple_results=True)
 define_matrix_types(geqrf_p, (2,), "fc", lambda shape: [shape, (min(shape),)])
 
 
@@ -92,7 +92,7 @@ def geqrf(a: Any) -> tuple[Any, Any]:
 
 # ---- geqp3: the same with column pivoting ----------------------------------------------
 
-geqp3_p = Primitive("geqp3", multiple_results=True)
+geqp3_p = EnginePrimitive("geqp3", multiple_results=True)
 define_matrix_types(
     geqp3_p, (2,), "fc", lambda shape: [shape, shape[1:], (min(shape),)],
     lambda dtype: [dtype, INT32, dtype])
@@ -231,7 +231,7 @@ def geqp3(a: Any) -> tuple[Any, Any, Any]:
 
 # ---- householder_product ---------------------------------------------------------------
 
-householder_product_p = Primitive("householder_product")
+householder_product_p = EnginePrimitive("householder_product")
 
 
 def _check_product(a: tuple[int, ...], taus: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -297,7 +297,7 @@ def householder_product(a: Any, taus: Any) -> Any:
 
 # ---- ormqr -----------------------------------------------------------------------------
 
-ormqr_p = Primitive("ormqr")
+ormqr_p = EnginePrimitive("ormqr")
 
 
 def _check_multiply(a: tuple[int, ...], taus: tuple[int, ...], c: tuple[int, ...], *, left: bool,

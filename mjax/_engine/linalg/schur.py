@@ -17,11 +17,11 @@ from mjax._engine.linalg.matrices import (
     define_matrix_types,
     real_of,
 )
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- schur -----------------------------------------------------------------------------
 
-schur_p = Primitive("schur", multiple_results=True)
+schur_p = EnginePrimitive("schur", multiple_results=True)
 
 
 def _schur_shapes(shape: tuple[int, ...], *, compute_schur_vectors: bool, **_: Any
@@ -83,7 +83,7 @@ def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = F
 
 # ---- hessenberg ------------------------------------------------------------------------
 
-hessenberg_p = Primitive("hessenberg", multiple_results=True)
+hessenberg_p = EnginePrimitive("hessenberg", multiple_results=True)
 
 
 def _hessenberg_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -131,7 +131,7 @@ def hessenberg(a: Any) -> list[Any]:
 
 # ---- tridiagonal -----------------------------------------------------------------------
 
-tridiagonal_p = Primitive("tridiagonal", multiple_results=True)
+tridiagonal_p = EnginePrimitive("tridiagonal", multiple_results=True)
 
 
 def _tridiagonal_shapes(shape: tuple[int, ...], *, lower: bool) -> list[tuple[int, ...]]:

@@ -36,7 +36,7 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.transforms.vmap import vmap
 
 
@@ -59,7 +59,7 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-svd_p = Primitive("svd", multiple_results=True)
+svd_p = EnginePrimitive("svd", multiple_results=True)
 
 Subset = tuple[int, int] | None
 

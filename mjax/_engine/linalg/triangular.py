@@ -30,9 +30,9 @@ from mjax._engine.primitives.shapes import (
     squeeze,
 )
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-triangular_solve_p = Primitive("triangular_solve")
+triangular_solve_p = EnginePrimitive("triangular_solve")
 
 
 def _shapes(a: tuple[int, ...], b: tuple[int, ...], *, left_side: bool, **_: Any

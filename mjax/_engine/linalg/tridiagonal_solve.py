@@ -31,10 +31,10 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-tridiagonal_solve_p = Primitive("tridiagonal_solve")
+tridiagonal_solve_p = EnginePrimitive("tridiagonal_solve")
 
 
 def _shapes(dl: tuple[int, ...], d: tuple[int, ...], du: tuple[int, ...], b: tuple[int, ...], *,

@@ -21,10 +21,10 @@ from mjax._engine.primitives.arithmetic import neg
 from mjax._engine.primitives.elementwise import in_lax
 from mjax._engine.primitives.sort import top_k_p, top_tangents
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-approx_top_k_p = Primitive("approx_top_k", multiple_results=True,
-                           exact_params=("recall_target",))
+approx_top_k_p = EnginePrimitive("approx_top_k", multiple_results=True,
+                                 exact_params=("recall_target",))
 
 
 @approx_top_k_p.def_abstract_eval

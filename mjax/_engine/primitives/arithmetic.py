@@ -52,7 +52,7 @@ from mjax._engine.primitives.tangents import (
     define_jvp_from_result,
     zero_tangent,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 _c = constant_like
@@ -440,7 +440,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return integer_pow_p.bind(x, y=int(y))
 
 
-pow_p = Primitive("pow")
+pow_p = EnginePrimitive("pow")
 
 
 @pow_p.def_abstract_eval

@@ -32,9 +32,9 @@ from mjax._engine.primitives.shapes import (
 from mjax._engine.primitives.tangents import (
     define_jvp_from_result,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-clamp_p = Primitive("clamp")
+clamp_p = EnginePrimitive("clamp")
 
 
 @clamp_p.def_abstract_eval

@@ -22,11 +22,11 @@ from mjax._engine.primitives.emit import full, hlo, ir, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import array_of, as_settled, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp, zero_tangent
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- convert_element_type --------------------------------------------------------------
 
-convert_element_type_p = Primitive("convert_element_type")
+convert_element_type_p = EnginePrimitive("convert_element_type")
 
 
 @convert_element_type_p.def_abstract_eval
@@ -120,7 +120,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
 
 # ---- bitcast_convert_type --------------------------------------------------------------
 
-bitcast_convert_type_p = Primitive("bitcast_convert_type")
+bitcast_convert_type_p = EnginePrimitive("bitcast_convert_type")
 
 
 def _bits(dtype: Any) -> int:

@@ -53,7 +53,7 @@ from mjax._engine.primitives.sliding import (
     transposed_padding,
 )
 from mjax._engine.primitives.tangents import define_bilinear
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- dimension numbers -----------------------------------------------------------------
 
@@ -176,7 +176,7 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[i
 # ---- type ------------------------------------------------------------------------------
 
 _NAME = "conv_general_dilated"
-conv_general_dilated_p = Primitive(_NAME)
+conv_general_dilated_p = EnginePrimitive(_NAME)
 
 
 def _take(shape: Sequence[int], axes: Sequence[int]) -> Sizes:

@@ -50,7 +50,7 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 
@@ -61,7 +61,7 @@ _FLAT = 256
 
 #: One loop along the leading axis; only lowering rules make it, so it needs no other rules.
 #: `combine` goes from the totals so far and the next elements to the new totals.
-cumulative_loop_p = Primitive("cumulative_loop", multiple_results=True)
+cumulative_loop_p = EnginePrimitive("cumulative_loop", multiple_results=True)
 cumulative_loop_p.def_abstract_eval(lambda *xs, combine, reverse: list(xs))
 
 
@@ -148,7 +148,7 @@ def shift(x: Any, axis: int, reverse: bool, fill: Any) -> Any:
 
 # ---- the recurrence --------------------------------------------------------------------
 
-linear_recurrence_p = Primitive("linear_recurrence")
+linear_recurrence_p = EnginePrimitive("linear_recurrence")
 
 
 @linear_recurrence_p.def_abstract_eval
@@ -221,7 +221,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
       doc: one sentence for the docstring.
       example: arguments and result, as Python code.
     """
-    primitive = Primitive(name)
+    primitive = EnginePrimitive(name)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:

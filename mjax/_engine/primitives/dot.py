@@ -22,7 +22,7 @@ from mjax._engine.primitives.precision import (
 )
 from mjax._engine.primitives.shapes import shift_axes, transpose
 from mjax._engine.primitives.tangents import define_bilinear
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 #: ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs))
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
@@ -32,7 +32,7 @@ DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]],
                             tuple[Sequence[int], Sequence[int]]]
 
-dot_general_p = Primitive("dot_general")
+dot_general_p = EnginePrimitive("dot_general")
 
 # ---- type ------------------------------------------------------------------------------
 

@@ -41,11 +41,11 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import index_in_dim
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
-dynamic_slice_p = Primitive("dynamic_slice", structural=True)
-dynamic_update_slice_p = Primitive("dynamic_update_slice", structural=True)
+dynamic_slice_p = EnginePrimitive("dynamic_slice", structural=True)
+dynamic_update_slice_p = EnginePrimitive("dynamic_update_slice", structural=True)
 
 
 def _check_starts(name: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:

@@ -26,7 +26,7 @@ from mjax._engine.primitives.shapes import (
     reshape,
     scalar_of,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjaxlib_shim.mlir import folds_nan_right
 
 #: Names of sets of dtype kinds, for messages.
@@ -84,7 +84,7 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
         values` on operands already broadcast to the result's shape.
       result: result dtype from that of the first operand; the same by default.
     """
-    primitive = Primitive(name)
+    primitive = EnginePrimitive(name)
     operands = (kinds,) if isinstance(kinds, str) else tuple(kinds)
 
     @primitive.def_abstract_eval

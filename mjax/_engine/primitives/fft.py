@@ -27,7 +27,7 @@ from mjax._engine.primitives.emit import dense_i64, full, hlo, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import array_of, broadcast_in_dim_p, moveaxis
 from mjax._engine.primitives.slicing import pad
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 
 @pickled_by("fft_type_v1")
@@ -48,7 +48,7 @@ class FftType(enum.IntEnum):
 #: The greatest number of axes that XLA transforms at once.
 MOST_AXES = 3
 
-fft_p = Primitive("fft")
+fft_p = EnginePrimitive("fft")
 
 
 def _expected(fft_type: FftType, lengths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

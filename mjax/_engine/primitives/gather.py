@@ -39,7 +39,7 @@ from mjax._engine.primitives.shapes import (
     shift_axes,
 )
 from mjax._engine.primitives.tangents import zero_tangent
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero
 
 # ---- dimension numbers and modes -------------------------------------------------------
@@ -181,7 +181,7 @@ def check_batching(name: str, operand: ShapedArray, indices: ShapedArray, dims: 
 
 # ---- gather ----------------------------------------------------------------------------
 
-gather_p = Primitive("gather", structural=True, exact_params=("fill_value",))
+gather_p = EnginePrimitive("gather", structural=True, exact_params=("fill_value",))
 
 
 @gather_p.def_abstract_eval

@@ -11,9 +11,9 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import iota_ir
 from mjax._engine.primitives.shapes import canonical_shape
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-iota_p = Primitive("iota")
+iota_p = EnginePrimitive("iota")
 
 
 @iota_p.def_abstract_eval

@@ -21,7 +21,7 @@ from mjax._engine.primitives.emit import (
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import check_axis, insert, reduce_sum, reshape
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 
@@ -47,7 +47,7 @@ def _concatenate_ir(out_type: Any, values: Sequence[Any], dimension: int) -> Any
 
 # ---- concatenate -----------------------------------------------------------------------
 
-concatenate_p = Primitive("concatenate", structural=True)
+concatenate_p = EnginePrimitive("concatenate", structural=True)
 
 
 @concatenate_p.def_abstract_eval
@@ -127,7 +127,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 
 # ---- split -----------------------------------------------------------------------------
 
-split_p = Primitive("split", multiple_results=True, structural=True)
+split_p = EnginePrimitive("split", multiple_results=True, structural=True)
 
 
 @split_p.def_abstract_eval
@@ -187,8 +187,8 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
 
 # ---- stack, unstack --------------------------------------------------------------------
 
-stack_p = Primitive("stack", structural=True)
-unstack_p = Primitive("unstack", multiple_results=True, structural=True)
+stack_p = EnginePrimitive("stack", structural=True)
+unstack_p = EnginePrimitive("unstack", multiple_results=True, structural=True)
 
 
 @stack_p.def_abstract_eval
@@ -293,7 +293,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 # ---- tile ------------------------------------------------------------------------------
 
-tile_p = Primitive("tile", structural=True)
+tile_p = EnginePrimitive("tile", structural=True)
 
 
 @tile_p.def_abstract_eval

@@ -22,7 +22,7 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
 
 _uint32 = np.dtype("uint32")
 
@@ -217,7 +217,7 @@ def _check_keys(name: str, aval: Any) -> PRNGImpl:
     return aval.dtype._impl
 
 
-random_seed_p = Primitive("random_seed")
+random_seed_p = EnginePrimitive("random_seed")
 
 
 @random_seed_p.def_abstract_eval
@@ -230,7 +230,7 @@ def _random_seed_type(seeds: Any, *, impl: PRNGImpl) -> ShapedArray:
 
 random_seed_p.def_lowering(traced(lambda seeds, *, impl: wrap(impl.seed(seeds), impl)))
 
-random_split_p = Primitive("random_split")
+random_split_p = EnginePrimitive("random_split")
 
 
 @random_split_p.def_abstract_eval
@@ -246,7 +246,7 @@ def _random_split_lowering(keys: Any, *, shape: tuple[int, ...]) -> Any:
     return wrap(impl.split(unwrap(keys), shape), impl)
 
 
-random_fold_in_p = Primitive("random_fold_in")
+random_fold_in_p = EnginePrimitive("random_fold_in")
 
 
 @random_fold_in_p.def_abstract_eval
@@ -270,7 +270,7 @@ def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
     return wrap(impl.fold_in(storage, data), impl)
 
 
-random_bits_p = Primitive("random_bits")
+random_bits_p = EnginePrimitive("random_bits")
 
 
 @random_bits_p.def_abstract_eval
@@ -288,7 +288,7 @@ def _random_bits_lowering(keys: Any, *, bit_width: int, shape: tuple[int, ...]) 
     return keys.dtype._impl.random_bits(unwrap(keys), bit_width, shape)
 
 
-random_wrap_p = Primitive("random_wrap")
+random_wrap_p = EnginePrimitive("random_wrap")
 
 
 @random_wrap_p.def_abstract_eval
@@ -305,7 +305,7 @@ def _random_wrap_type(data: Any, *, impl: PRNGImpl) -> ShapedArray:
 # Keys are stored as this array.
 random_wrap_p.def_lowering(lambda ctx, data, *, impl: [data])
 
-random_unwrap_p = Primitive("random_unwrap")
+random_unwrap_p = EnginePrimitive("random_unwrap")
 
 
 @random_unwrap_p.def_abstract_eval
@@ -316,7 +316,7 @@ def _random_unwrap_type(keys: Any) -> ShapedArray:
 
 random_unwrap_p.def_lowering(lambda ctx, keys: [keys])
 
-random_clone_p = Primitive("random_clone")
+random_clone_p = EnginePrimitive("random_clone")
 
 
 @random_clone_p.def_abstract_eval

@@ -10,9 +10,9 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.interpreter import Tracer, staging
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-stage_p = Primitive("stage", structural=True)
+stage_p = EnginePrimitive("stage", structural=True)
 stage_p.def_abstract_eval(lambda x: x)
 stage_p.def_lowering(lambda ctx, x: [x])
 define_linear(stage_p, lambda ct, x: ct)

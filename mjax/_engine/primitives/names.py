@@ -7,9 +7,9 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.tracing.flat import check_arguments
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-name_p = Primitive("name")
+name_p = EnginePrimitive("name")
 name_p.def_impl(lambda x, *, name: x)
 name_p.def_abstract_eval(lambda x, *, name: x)
 name_p.def_lowering(lambda ctx, x, *, name: [x])

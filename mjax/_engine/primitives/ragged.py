@@ -44,7 +44,7 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.tangents import ZERO, define_jvp
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 
@@ -66,7 +66,7 @@ class RaggedDotDimensionNumbers(Record):
 
 
 _NAME = "ragged_dot_general"
-ragged_dot_general_p = Primitive(_NAME)
+ragged_dot_general_p = EnginePrimitive(_NAME)
 
 # ---- type ------------------------------------------------------------------------------
 

@@ -56,7 +56,7 @@ from mjax._engine.primitives.tangents import (
     define_zero_jvp,
     zero_tangent,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 # ---- common parts ----------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
       example: its result for [1, 5, 6], as Python code.
       keeps_weak: whether the reduction of a weakly typed operand is weakly typed.
     """
-    primitive = Primitive(name)
+    primitive = EnginePrimitive(name)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
@@ -266,7 +266,7 @@ reduce_xor_p, reduce_xor = _define_bitwise(
 
 def _define_arg(name: str, operation: str, direction: str, identity: Callable[[Any], Any],
                 doc: str, example: str) -> tuple[Primitive, Any]:
-    primitive = Primitive(name)
+    primitive = EnginePrimitive(name)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:

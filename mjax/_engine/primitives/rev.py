@@ -12,9 +12,9 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import dense_i64, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import shift_axes
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-rev_p = Primitive("rev", structural=True)
+rev_p = EnginePrimitive("rev", structural=True)
 
 
 @rev_p.def_abstract_eval

@@ -25,7 +25,7 @@ from mjax._engine.primitives.keys import PRNGImpl, register_prng
 from mjax._engine.primitives.shapes import canonical_shape, moveaxis, reshape, transpose, zeros_of
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.primitives.threefry import threefry_fold_in, threefry_seed, threefry_split
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 _uint32, _uint64 = np.dtype("uint32"), np.dtype("uint64")
 
@@ -51,7 +51,7 @@ class RandomAlgorithm(enum.IntEnum):
 
 # ---- rng_bit_generator -----------------------------------------------------------------
 
-rng_bit_generator_p = Primitive("rng_bit_generator", multiple_results=True)
+rng_bit_generator_p = EnginePrimitive("rng_bit_generator", multiple_results=True)
 
 
 @rng_bit_generator_p.def_abstract_eval
@@ -135,7 +135,7 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
 
 # ---- rng_uniform -----------------------------------------------------------------------
 
-rng_uniform_p = Primitive("rng_uniform")
+rng_uniform_p = EnginePrimitive("rng_uniform")
 
 
 @rng_uniform_p.def_abstract_eval

@@ -70,7 +70,7 @@ from mjax._engine.primitives.tangents import (
     instantiate,
     zero_tangent,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
@@ -233,7 +233,7 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primit
       kinds: accepted dtype kinds.
       combine: `(ctx, old, new) -> values` emits the written values, from scalars.
     """
-    primitive = Primitive(name, structural="X" in kinds)
+    primitive = EnginePrimitive(name, structural="X" in kinds)
 
     @primitive.def_abstract_eval
     def type_rule(operand: Any, indices: Any, updates: Any, *, dimension_numbers: Any,

@@ -18,10 +18,10 @@ from mjax._engine.primitives.shapes import (
     zeros_of,
 )
 from mjax._engine.primitives.tangents import define_jointly_linear
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
-select_n_p = Primitive("select_n", structural=True)
+select_n_p = EnginePrimitive("select_n", structural=True)
 
 
 @select_n_p.def_abstract_eval

@@ -25,12 +25,12 @@ from mjax._engine.ir.types import ShapedArray, has_array_type, physical_aval, ty
 from mjax._engine.primitives.emit import broadcast_ir, dense_i64, hlo, op, reduce_ir, reshape_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.variance import pvary_p, sorted_axes
 
 # ---- broadcast_in_dim ------------------------------------------------------------------
 
-broadcast_in_dim_p = Primitive("broadcast_in_dim", structural=True)
+broadcast_in_dim_p = EnginePrimitive("broadcast_in_dim", structural=True)
 
 
 @broadcast_in_dim_p.def_abstract_eval
@@ -110,7 +110,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 
 # ---- reduce_sum ------------------------------------------------------------------------
 
-reduce_sum_p = Primitive("reduce_sum")
+reduce_sum_p = EnginePrimitive("reduce_sum")
 
 
 def reduced_shape(x: ShapedArray, axes: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -198,7 +198,7 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
 
 # ---- reshape ---------------------------------------------------------------------------
 
-reshape_p = Primitive("reshape", structural=True)
+reshape_p = EnginePrimitive("reshape", structural=True)
 
 
 @reshape_p.def_abstract_eval
@@ -257,7 +257,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
 
 # ---- transpose -------------------------------------------------------------------------
 
-transpose_p = Primitive("transpose", structural=True)
+transpose_p = EnginePrimitive("transpose", structural=True)
 
 
 @transpose_p.def_abstract_eval
@@ -316,7 +316,7 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
 
 # ---- squeeze, expand_dims --------------------------------------------------------------
 
-squeeze_p = Primitive("squeeze", structural=True)
+squeeze_p = EnginePrimitive("squeeze", structural=True)
 
 
 @squeeze_p.def_abstract_eval
@@ -414,7 +414,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 # ---- copy ------------------------------------------------------------------------------
 
-copy_p = Primitive("copy", structural=True)
+copy_p = EnginePrimitive("copy", structural=True)
 copy_p.def_abstract_eval(lambda x: x)
 copy_p.def_lowering(lambda ctx, x: [x])
 define_linear(copy_p, lambda ct, x: ct)

@@ -30,12 +30,12 @@ from mjax._engine.primitives.shapes import (
     zeros_of,
 )
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 # ---- slice -----------------------------------------------------------------------------
 
-slice_p = Primitive("slice", structural=True)
+slice_p = EnginePrimitive("slice", structural=True)
 
 
 @slice_p.def_abstract_eval
@@ -192,7 +192,7 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 # ---- pad -------------------------------------------------------------------------------
 
-pad_p = Primitive("pad", structural=True)
+pad_p = EnginePrimitive("pad", structural=True)
 
 
 @pad_p.def_abstract_eval

@@ -27,13 +27,13 @@ from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import check_axis
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.symbolic import Zero
 from mjaxlib_shim.mlir import takes_top_k
 
 # ---- sort ------------------------------------------------------------------------------
 
-sort_p = Primitive("sort", multiple_results=True)
+sort_p = EnginePrimitive("sort", multiple_results=True)
 
 
 @sort_p.def_abstract_eval
@@ -201,7 +201,7 @@ def argsort(operand: Any, dimension: int = -1, is_stable: bool = True) -> Any:
 
 # ---- top_k -----------------------------------------------------------------------------
 
-top_k_p = Primitive("top_k", multiple_results=True)
+top_k_p = EnginePrimitive("top_k", multiple_results=True)
 
 
 @top_k_p.def_abstract_eval

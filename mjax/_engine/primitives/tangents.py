@@ -16,13 +16,13 @@ from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.emit import flat, op
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import Primitive, is_ours
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.rule_errors import bad_rule_result
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
 
-add_any_p = Primitive("add_any")
+add_any_p = EnginePrimitive("add_any")
 
 
 @add_any_p.def_abstract_eval
@@ -180,7 +180,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
             thread.source = None
 
     given = [rule for rule in derivatives if rule is not ZERO]
-    jvp = from_one_place if all(map(is_ours, given)) else apply
+    jvp = from_one_place if primitive.own else apply
     jvp.__wrapped__ = given[0] if given else apply  # type: ignore[attr-defined]
     primitive.def_jvp(jvp)
 
@@ -252,7 +252,7 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
 
 # ---- stop_gradient ---------------------------------------------------------------------
 
-stop_gradient_p = Primitive("stop_gradient")
+stop_gradient_p = EnginePrimitive("stop_gradient")
 stop_gradient_p.def_abstract_eval(lambda x: x)
 stop_gradient_p.def_lowering(lambda ctx, x: [x])
 stop_gradient_p.def_batch(lambda args, dims: (stop_gradient_p.bind(args[0]), dims[0]))

@@ -43,7 +43,7 @@ from mjax._engine.primitives.keys import PRNGImpl, register_prng
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, reshape, zeros_of
 from mjax._engine.primitives.tangents import define_zero_jvp
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 _uint32 = np.dtype("uint32")
 
@@ -52,7 +52,7 @@ _uint32 = np.dtype("uint32")
 
 def define_hash(name: str, results: int, lowering: Any) -> Primitive:
     """The primitive of a hash of key words and counter words; it has a result per counter word."""
-    primitive = Primitive(name, multiple_results=True)
+    primitive = EnginePrimitive(name, multiple_results=True)
 
     @primitive.def_abstract_eval
     def type_rule(*operands: Any) -> list[ShapedArray]:
@@ -108,7 +108,7 @@ threefry2x32_p = define_hash("threefry2x32", 2, _threefry2x32_lowering)
 
 # ---- counters --------------------------------------------------------------------------
 
-iota_2x32_shape_p = Primitive("iota_2x32_shape", multiple_results=True)
+iota_2x32_shape_p = EnginePrimitive("iota_2x32_shape", multiple_results=True)
 iota_2x32_shape_p.def_abstract_eval(lambda *, shape: [ShapedArray(shape, _uint32)] * 2)
 
 

@@ -50,7 +50,7 @@ from mjax._engine.primitives.sliding import (
     transposed_padding,
 )
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 #: The params of windows, by name.
 Windows = dict[str, Any]
@@ -191,7 +191,7 @@ def _define_window_reduction(name: str, kinds: str, identity: Callable[[Any], An
       identity: dtype -> the identity of the operation, also used for padding.
       combine: dtype -> a function that emits the operation on two scalars.
     """
-    primitive = Primitive(name)
+    primitive = EnginePrimitive(name)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, **params: Any) -> ShapedArray:
@@ -272,7 +272,7 @@ def _check_pair(name: str, x: ShapedArray, operand: ShapedArray, select: Primiti
 
 
 #: The tangents at the extreme elements of an operand's windows.
-select_and_gather_add_p = Primitive("select_and_gather_add")
+select_and_gather_add_p = EnginePrimitive("select_and_gather_add")
 
 
 @select_and_gather_add_p.def_abstract_eval
@@ -352,7 +352,7 @@ def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Wi
 # ---- select_and_scatter_add ------------------------------------------------------------
 
 #: Adds each source element, in an array of zeros, where an operand's window is extreme.
-select_and_scatter_add_p = Primitive("select_and_scatter_add")
+select_and_scatter_add_p = EnginePrimitive("select_and_scatter_add")
 
 
 def check_source(name: str, source: ShapedArray, operand: ShapedArray, params: Windows) -> None:

@@ -26,7 +26,7 @@ from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis, reshape
 from mjax._engine.tracing.interpreter import axes_in_scope
-from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError, Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]
@@ -186,7 +186,7 @@ def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
 
 def collective(name: str, own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
-    primitive = Primitive(name, types_cacheable=False, own_varying=own_varying)
+    primitive = EnginePrimitive(name, types_cacheable=False, own_varying=own_varying)
     primitive.def_collective_axes(lambda *avals, **params: frozenset(_names_in(params)))
     return primitive
 

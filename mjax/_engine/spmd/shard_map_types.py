@@ -34,13 +34,12 @@ from mjax._engine.lowering.regions import (
 from mjax._engine.lowering.shardings import check_size
 from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.spmd.axes import in_manual
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 T = TypeVar("T")
 Specs = tuple[PartitionSpec, ...]
 
-shard_map_p = Primitive("shard_map", multiple_results=True, types_cacheable=False,
-                        own_varying=True)
+shard_map_p = EnginePrimitive("shard_map", multiple_results=True)
 
 
 class Region(Record):

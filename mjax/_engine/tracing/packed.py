@@ -14,7 +14,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.types import AbstractValue
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Tracer, register_tracer
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 
 class PackedPlacement:
@@ -67,8 +67,8 @@ class Packed(Tracer):
         return f"Packed({self.aval}: {', '.join(map(repr, self.parts))})"
 
 
-pack_p = Primitive("pack")
-unpack_p = Primitive("unpack", multiple_results=True)
+pack_p = EnginePrimitive("pack")
+unpack_p = EnginePrimitive("unpack", multiple_results=True)
 
 pack_p.def_abstract_eval(lambda *parts, aval: aval)
 unpack_p.def_abstract_eval(lambda value: list(value.physical()))

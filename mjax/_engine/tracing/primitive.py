@@ -99,6 +99,7 @@ class Primitive:
         *_RULES,
         "__dict__",
         "__weakref__",
+        "applied",
         "derived",
         "exact_params",
         "executables",
@@ -116,6 +117,8 @@ class Primitive:
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
     call_primitive = map_primitive = False
+    #: Whether it is one of the engine's.
+    own = False
     #: Whether a transformation applies its rule although none of its tracers is an operand.
     always = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
@@ -166,6 +169,8 @@ class Primitive:
         #: Whether its types were computed since all programs were forgotten. If not, caches hold
         #: no results of its rules.
         self.used = False
+        #: Whether its types were ever computed.
+        self.applied = False
         registry.add(self)
 
     def __repr__(self) -> str:
@@ -230,7 +235,7 @@ class Primitive:
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
         """Sets how the primitive becomes StableHLO, for one platform or all."""
         self.lowerings[platform] = rule
-        self._mark(("lowering", platform), rule)
+        self._mark(("lowering", platform))
         self._forget()
         return rule
 
@@ -300,7 +305,7 @@ class Primitive:
           derived: a helper made it, rather than an author.
         """
         object.__setattr__(self, field, rule)
-        self._mark(field, rule)
+        self._mark(field, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
         if field == "staging":
@@ -310,9 +315,11 @@ class Primitive:
         self._forget()
         return rule
 
-    def _mark(self, name: Any, rule: Any) -> None:
-        """Notes whose a rule is."""
-        (self.foreign.discard if is_ours(rule) else self.foreign.add)(name)
+    def _mark(self, name: Any, derived: bool = False) -> None:
+        """Notes whose a rule is: the engine's own primitives have theirs before they are applied,
+        and a frame's rules are the engine's on any primitive."""
+        ours = not self.applied if self.own else derived and self.frame is not None
+        (self.foreign.discard if ours else self.foreign.add)(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An assignment to a rule defines it."""
@@ -420,7 +427,7 @@ class Primitive:
 
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         if not self.used:
-            self.used = True
+            self.used = self.applied = True
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
         if self.discharge is None and self.frame is None and not self.takes_references and any(
@@ -481,10 +488,11 @@ class Primitive:
                 raise TypeError(msg) from None
 
 
-def is_ours(rule: Any) -> bool:
-    """Whether a rule is the engine's; `Primitive.foreign` remembers it."""
-    written = rule.function if type(rule) is traced else getattr(rule, "__wrapped__", rule)
-    return rule is None or (getattr(written, "__module__", None) or "").startswith("mjax._engine")
+class EnginePrimitive(Primitive):
+    """A primitive of the engine's own: its rules are tested, so their results are not checked."""
+
+    __slots__ = ()
+    own = True
 
 
 class _Unkept(ProgramCache):

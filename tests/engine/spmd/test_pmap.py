@@ -104,9 +104,9 @@ def test_devices():
 
 @pytest.mark.parametrize(("call", "text"), [
     (lambda: mjax.pmap(jnp.sin)(np.ones(9)), "9 slices need as many devices, but there are 8"),
-    (lambda: mjax.pmap(lambda x, y: x + y)(X, X[:3]), 
+    (lambda: mjax.pmap(lambda x, y: x + y)(X, X[:3]),
      r"argument 0 \(x\) of shape \(8, 3\) has size 8 along axis 0\n"),
-    (lambda: mjax.pmap(jnp.sin, in_axes=2)(X), 
+    (lambda: mjax.pmap(jnp.sin, in_axes=2)(X),
      r"argument 0 \(x\) has shape \(8, 3\), which has no axis"),
     (lambda: mjax.pmap(jnp.sin, in_axes=None)(X), "at least one mapped argument"),
     (lambda: mjax.pmap(jnp.add, in_axes=(0,))(X, X), "in_axes must be a tree prefix"),

@@ -10,8 +10,17 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax._engine.tracing.primitive import _RULES, Primitive, traced
-from mjax_ext.core.primitives import add_p, cond_p, neg_p, scan_p, sub_p, while_p
+from mjax._engine.tracing.primitive import _RULES, EnginePrimitive, Primitive, traced
+from mjax_ext.core import Frame
+from mjax_ext.core.primitives import (
+    add_p,
+    closed_call_p,
+    cond_p,
+    neg_p,
+    scan_p,
+    sub_p,
+    while_p,
+)
 from mjax_ext.interpreters import ad, batching
 
 ROOT = pathlib.Path(mjax.__file__).parents[1]
@@ -97,10 +106,17 @@ def test_rules_have_one_spelling(folder):
 
 
 def test_rules_of_others_are_told_from_the_engines():
-    assert not add_p.foreign and not scan_p.foreign
-    p = Primitive("p")
-    p.def_transpose(lambda ct, x: [ct])
-    p.def_lowering(traced(lambda x: x), "cpu")
-    assert p.foreign == {"transpose", ("lowering", "cpu")}
+    assert all(p.own and not p.foreign for p in (add_p, scan_p, closed_call_p))
+    p = Primitive("p", multiple_results=True)
     p.def_transpose(neg_p.transpose)
+    p.def_lowering(traced(lambda x: x), "cpu")
+    assert not p.own and p.foreign == {"transpose", ("lowering", "cpu")}
+    Frame(p)  # the kit's rules, on whichever primitive
     assert p.foreign == {("lowering", "cpu")}
+    own = EnginePrimitive("own")
+    own.def_abstract_eval(lambda x: x)
+    own.def_jvp(lambda primals, tangents: (primals[0], tangents[0]))
+    assert not own.foreign
+    mjax.make_jaxpr(own.bind)(1.0)
+    own.def_transpose(lambda ct, x: [ct])  # somebody else's: it was complete when it was applied
+    assert own.foreign == {"transpose"}

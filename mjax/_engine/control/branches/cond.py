@@ -34,14 +34,14 @@ from mjax._engine.primitives.emit import constant, hlo, ir
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.primitive import OperandsVaryError, Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError
 from mjax._engine.tracing.rule_errors import applied_at, carriers, refuse_masked_effects
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 
-cond_p = Primitive("cond", multiple_results=True, types_cacheable=False, own_varying=True)
+cond_p = EnginePrimitive("cond", multiple_results=True)
 
 #: The platforms of each branch; None, in the last place: all others.
 Platforms = tuple[tuple[str, ...] | None, ...]
@@ -186,7 +186,7 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Sequence[Jaxp
     return results[len(tokens):]
 
 
-platform_index_p = Primitive("platform_index")
+platform_index_p = EnginePrimitive("platform_index")
 
 
 @platform_index_p.def_abstract_eval

@@ -11,7 +11,7 @@ from mjax._engine.control.calls.wrapped import WrappedFun, wrap_init
 from mjax._engine.control.frame import Frame
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 
 
@@ -64,7 +64,7 @@ class CallPrimitive(Primitive):
     call_primitive = True
 
     def __init__(self, name: str):
-        super().__init__(name, multiple_results=True, types_cacheable=False, own_varying=True)
+        super().__init__(name, multiple_results=True)
         Frame(self, "call_jaxpr")
         self.def_impl(call_impl)
         self.def_lowering(self._call)
@@ -125,6 +125,12 @@ class CallPrimitive(Primitive):
         return rule
 
 
+class EngineCall(CallPrimitive, EnginePrimitive):
+    """A call of the engine's own."""
+
+    __slots__ = ()
+
+
 def as_wrapped(f: Any) -> WrappedFun:
     """A function as a `WrappedFun`, if it is not one."""
     return f if isinstance(f, WrappedFun) else wrap_init(f)
@@ -136,6 +142,6 @@ def function_of(jaxpr: Jaxpr) -> WrappedFun:
                      debug_info=jaxpr.debug_info)
 
 
-call_p = CallPrimitive("call")
+call_p = EngineCall("call")
 
 __all__ = ["CallPrimitive", "as_wrapped", "call_impl", "call_p", "function_of"]

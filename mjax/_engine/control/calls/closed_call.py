@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.control.calls.call_primitive import CallPrimitive
+from mjax._engine.control.calls.call_primitive import EngineCall
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
@@ -23,4 +23,4 @@ def evaluates_as_call(primitive: Primitive, param: str) -> None:
     primitive.def_impl(impl)
 
 
-closed_call_p = CallPrimitive("closed_call")
+closed_call_p = EngineCall("closed_call")

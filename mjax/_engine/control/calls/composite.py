@@ -28,10 +28,9 @@ from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import array_attr, dense, element_type, flat, hlo, ir
 from mjax._engine.tracing.flat import check_arguments, check_callable
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-composite_p = Primitive("composite", multiple_results=True, types_cacheable=False,
-                        own_varying=True)
+composite_p = EnginePrimitive("composite", multiple_results=True)
 
 
 class _CompositeFrame(Frame):

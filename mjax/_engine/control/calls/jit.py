@@ -15,7 +15,7 @@ from typing import Any
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -49,7 +49,7 @@ class _JitFrame(Frame):
         return False
 
 
-jit_p = Primitive("jit", multiple_results=True, types_cacheable=False, own_varying=True)
+jit_p = EnginePrimitive("jit", multiple_results=True)
 jit_frame = _JitFrame(jit_p)
 
 

@@ -20,11 +20,11 @@ from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.pytree import tree_structure
 from mjax._engine.tracing.flat import describe_function, function_name
 from mjax._engine.tracing.interpreter import call_with
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
 
-class FunctionPrimitive(Primitive):
+class FunctionPrimitive(EnginePrimitive):
     """A primitive that holds a function and its rules, whose `bind` also takes these.
 
     `bind(*operands, subfuns=(function, *rules), **params)` calls the function with its rules under
@@ -36,7 +36,7 @@ class FunctionPrimitive(Primitive):
     of_functions: Callable[[Pair, dict[str, Any]], Any]
 
     def __init__(self, name: str):
-        super().__init__(name, multiple_results=True, types_cacheable=False, own_varying=True)
+        super().__init__(name, multiple_results=True)
 
     @boundary
     def bind(self, *args: Any, **params: Any) -> Any:

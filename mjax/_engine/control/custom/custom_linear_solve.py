@@ -34,7 +34,7 @@ from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import neg_p
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.flat import check_arguments, check_callable
-from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.primitive import EnginePrimitive, no_axes
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
@@ -42,8 +42,8 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
-linear_solve_p = Primitive("custom_linear_solve", multiple_results=True, types_cacheable=False,
-                           own_varying=True)
+linear_solve_p = EnginePrimitive("custom_linear_solve", multiple_results=True,
+                                 types_cacheable=False, own_varying=True)
 
 
 class LinearSolve(Record):

@@ -30,7 +30,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of, batch_to_front
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.interpreter import staging
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import (
@@ -39,8 +39,7 @@ from mjax._engine.transforms.batching import (
     element_type,
 )
 
-custom_vmap_call_p = Primitive("custom_vmap_call", multiple_results=True, types_cacheable=False,
-                               own_varying=True)
+custom_vmap_call_p = EnginePrimitive("custom_vmap_call", multiple_results=True)
 
 
 class _VmapFrame(CustomFrame):

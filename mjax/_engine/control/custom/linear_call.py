@@ -29,14 +29,13 @@ from mjax._engine.tracing.flat import (
     debug_info_of,
     describe_function,
 )
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.jvp import jvp_flat
 
-linear_call_p = Primitive("linear_call", multiple_results=True, types_cacheable=False,
-                          own_varying=True)
+linear_call_p = EnginePrimitive("linear_call", multiple_results=True)
 
 
 # ---- transposes as functions of flat values --------------------------------------------

@@ -29,12 +29,12 @@ from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.shapes import reshape_p, scalar_of, zeros_of
 from mjax._engine.primitives.slicing import slice_p
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.stage import trace_to_jaxpr
 
 _COUNTER = ShapedArray((), np.dtype(np.int32))
 
-scan_p = Primitive("scan", multiple_results=True, types_cacheable=False, own_varying=True)
+scan_p = EnginePrimitive("scan", multiple_results=True)
 
 
 class Loop(Record):

@@ -23,9 +23,9 @@ from mjax._engine.ir.effects import Effects, renumbered, token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import flat, hlo, ir
-from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.primitive import EnginePrimitive, no_axes
 
-while_p = Primitive("while", multiple_results=True, types_cacheable=False, own_varying=True)
+while_p = EnginePrimitive("while", multiple_results=True)
 
 
 class Parts(Record):

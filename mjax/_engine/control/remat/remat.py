@@ -32,13 +32,13 @@ from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import flat, hlo
 from mjax._engine.tracing.flat import check_arguments, check_callable, function_name, wraps
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.recomputation import recompute_jaxpr, round_saved
 
 #: One flag for all operands, or one each.
 Flags = bool | tuple[bool, ...]
 
-remat_p = Primitive("remat2", multiple_results=True, types_cacheable=False, own_varying=True)
+remat_p = EnginePrimitive("remat2", multiple_results=True)
 # Evaluation equation by equation does not merge computations, so it can ignore `prevent_cse`.
 evaluates_as_call(remat_p, "jaxpr")
 

@@ -16,11 +16,10 @@ from mjax._engine.control.held import Held, Params
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 
-remat_opt_p = Primitive("remat_opt", multiple_results=True, types_cacheable=False,
-                        own_varying=True)
+remat_opt_p = EnginePrimitive("remat_opt", multiple_results=True)
 
 
 class Fallback:

@@ -19,11 +19,11 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim.mlir import sdy
 
-sharding_constraint_p = Primitive("sharding_constraint")
+sharding_constraint_p = EnginePrimitive("sharding_constraint")
 
 
 @sharding_constraint_p.def_abstract_eval

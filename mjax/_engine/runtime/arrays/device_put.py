@@ -25,11 +25,11 @@ from mjax._engine.runtime.arrays.transfer import as_result, converted, move, put
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, interpreters
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import guards
 
-device_put_p = Primitive("device_put")
+device_put_p = EnginePrimitive("device_put")
 
 
 @device_put_p.def_abstract_eval

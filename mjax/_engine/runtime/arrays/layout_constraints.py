@@ -12,9 +12,9 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import ir, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.runtime.arrays.layouts import Layout, check_order
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 
-layout_constraint_p = Primitive("layout_constraint")
+layout_constraint_p = EnginePrimitive("layout_constraint")
 
 
 @layout_constraint_p.def_abstract_eval
