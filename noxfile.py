@@ -175,7 +175,7 @@ NOT_QUICK = [f"tests/{name}.py" for name in (
     "shim/test_distributed", "engine/transforms/test_compositions",
     "engine/transforms/test_jacobian", "engine/transforms/test_recomputation",
     "engine/transforms/test_reverse", *(f"engine/runtime/{name}" for name in (
-        "test_array_shards", "test_exit", "test_failures", "test_sharded_effects",
+        "test_array_shards", "test_exit", "test_xla_errors", "test_sharded_effects",
         "test_sharded_jit", "arrays/test_assembling",
         "arrays/test_dlpack", "arrays/test_resharding", "arrays/test_transfer",
         "dispatch/test_collective_throttle", "dispatch/test_nan_checks", "effects/test_background",

@@ -14,7 +14,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.faces import face
-from mjax._engine.runtime.failures import JaxRuntimeError
+from mjax._engine.runtime.xla_errors import JaxRuntimeError
 
 __all__ = [
     "ConcretizationTypeError", "InconclusiveDimensionOperation", "JaxRuntimeError",

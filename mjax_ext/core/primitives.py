@@ -246,7 +246,7 @@ from mjax._engine.spmd.reductions import (
     psum_p,
 )
 from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
-from mjax._engine.tracing.packed import pack_p, unpack_p
+from mjax._engine.tracing.user_types import pack_p, unpack_p
 from mjax._engine.tracing.variance import pvary_p
 from mjax._export.calling import call_exported_p
 from mjax._numpy.random.gamma import random_gamma_p

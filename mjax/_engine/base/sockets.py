@@ -83,7 +83,7 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
         "`typeof` finds the types of values of all layers: class -> function of the value"),
     "register_tracer": (
         ("_engine.tracing.stage", "_engine.transforms.batching", "_engine.transforms.jvp",
-         "_engine.tracing.packed", "_engine.tracing.reference", "_jet.series",
+         "_engine.tracing.user_types", "_engine.tracing.reference", "_jet.series",
          "mjax_ext.core._interpreter"),
         "it is `typeof_handlers` for tracers"),
     "emit.ir_type_handlers": (

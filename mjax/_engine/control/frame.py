@@ -21,7 +21,7 @@ from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.cast_varying import varying_of
 from mjax._engine.control.frame_types import FrameTypes
 from mjax._engine.control.held import Held, How, Params, Runner, Split
-from mjax._engine.control.references import by_contents
+from mjax._engine.control.references import transformations
 from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import DropVar, JaxprEqn, Var
 from mjax._engine.ir.references import touches_references, written
@@ -254,7 +254,7 @@ class Frame(FrameTypes):
         """The forward derivative."""
         body = self.body(params)
         if body.effects and touches_references(body.effects):
-            return by_contents.jvp(self, primals, tangents, params)
+            return transformations.jvp(self, primals, tangents, params)
         tangents = tangents[self.aside:]
         nonzeros = tuple([type(t) is not Zero for t in tangents])
         key = self._key("jvp", params, nonzeros)
@@ -308,7 +308,7 @@ class Frame(FrameTypes):
         """
         body = self.body(params)
         if body.effects and touches_references(body.effects):
-            return by_contents.taylor(self, push, order, primals, terms, params)
+            return transformations.taylor(self, push, order, primals, terms, params)
         held = self.again(self.open(params))
         nonzeros, (body, nonzero_outs) = self.complete(
             held, [t is not None for t in terms[self.aside:]], self.transforms.along(push),
@@ -327,7 +327,7 @@ class Frame(FrameTypes):
         """The results, and the linear program of their tangents."""
         body = self.body(params)
         if body.effects and touches_references(body.effects):
-            return by_contents.linearize(self, nonzeros, primals, params)
+            return transformations.linearize(self, nonzeros, primals, params)
         nonzeros = tuple(nonzeros[self.aside:])
         key = self._key("linearize", params, nonzeros)
         first, second, split, nonzeros, nonzero_outs = body.recall(key) or body.keep(
@@ -481,7 +481,7 @@ class Frame(FrameTypes):
         """The same for a batch, of the same operands."""
         body = self.body(params)
         if body.effects and touches_references(body.effects):
-            return by_contents.batch(self, axis, args, dims, params)
+            return transformations.batch(self, axis, args, dims, params)
         dims, n = tuple(dims[self.aside:]), self.aside
         key = self._key("batch", params, axis, dims)
         run, moves, out_dims = body.recall(key) or body.keep(

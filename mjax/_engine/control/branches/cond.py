@@ -24,7 +24,7 @@ from mjax._engine.control.cast_varying import Axes, bind_cast, refuse_alone, var
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
 from mjax._engine.control.masking import maskable, masked, reads_mask
-from mjax._engine.control.references import by_contents
+from mjax._engine.control.references import transformations
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.references import is_reference, touches_references
@@ -103,7 +103,7 @@ class _CondFrame(Frame):
             return super().axis_batch(axis, [index, *args[1:]], [None, *dims[1:]], **params)
         branches = self.body(params)
         if branches.effects and touches_references(branches.effects):
-            return by_contents.batch(self, axis, args, dims, params)
+            return transformations.batch(self, axis, args, dims, params)
         _refuse_effects(branches)
         refuse_masked_effects("cond", [b for b in branches if not maskable(b)])
         key = ("select", axis, *dims, *map(typeof, args), thread.settings)

@@ -19,7 +19,7 @@ from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import Format, format_of
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding, bounds
-from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.xla_errors import raise_original
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim.dlpack import to_dlpack

@@ -9,7 +9,7 @@ from mjax._engine.base.errors import LazyDeletedError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import abstract_token, physical_aval
-from mjax._engine.runtime.failures import JaxRuntimeError, raise_original
+from mjax._engine.runtime.xla_errors import JaxRuntimeError, raise_original
 from mjaxlib_shim.arrays import is_deleted
 
 

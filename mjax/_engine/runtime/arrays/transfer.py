@@ -26,7 +26,7 @@ from mjax._engine.runtime.arrays.resharding import buffer_aval, cut, layout_of, 
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, SingleDeviceSharding
 from mjax._engine.runtime.arrays.token_values import Token
-from mjax._engine.runtime.failures import raise_original
+from mjax._engine.runtime.xla_errors import raise_original
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards

@@ -27,10 +27,10 @@ from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.runtime.dispatch.forms import LEAF
 from mjax._engine.runtime.dispatch.runners import Runners, buffer_of, runners_of
 from mjax._engine.runtime.dispatch.short import placement_of, program_for
-from mjax._engine.tracing.packed import Packed
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.reference import Ref
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
+from mjax._engine.tracing.user_types import Packed
 from mjaxlib_shim import client as shim
 
 #: Types of operands that need no conversion.

@@ -33,7 +33,7 @@ from mjax._engine.runtime.dispatch.disk_cache import compiled, sha256
 from mjax._engine.runtime.dispatch.explain import Joined, log_compile, timed
 from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled
 from mjax._engine.runtime.dispatch.program_shardings import Shardings
-from mjax._engine.runtime.failures import explaining_targets
+from mjax._engine.runtime.xla_errors import explaining_targets
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import discharge_jaxpr
 from mjaxlib_shim import client as shim_client

@@ -63,10 +63,10 @@ from mjax._engine.tracing.flat import (
     wraps,
 )
 from mjax._engine.tracing.interpreter import refuse_dead
-from mjax._engine.tracing.packed import Packed
 from mjax._engine.tracing.reference import Ref, check_aliases
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.user_types import Packed
 from mjax._engine.tracing.variance import casts_are_written
 
 _flatten = registry.flatten

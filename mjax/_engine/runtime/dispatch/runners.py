@@ -39,8 +39,8 @@ from mjax._engine.runtime.dispatch.executable import (
 )
 from mjax._engine.runtime.dispatch.forms import runner_of
 from mjax._engine.runtime.dispatch.nan_checks import checked, nan_checks_enabled
-from mjax._engine.runtime.dispatch.packed import has_packed, of_arrays, with_packed
 from mjax._engine.runtime.dispatch.references import with_references
+from mjax._engine.runtime.dispatch.user_types import has_packed, of_arrays, with_packed
 from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
 from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
 from mjax._engine.tracing.reference import RefPlacement

@@ -39,7 +39,7 @@ from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.effects.tokens import thread_tokens
-from mjax._engine.runtime.failures import remember
+from mjax._engine.runtime.xla_errors import remember
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import (
     check_arguments,

@@ -28,7 +28,7 @@ from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.transfer import move, put
 from mjax._engine.runtime.effects.exiting import end_daemons
-from mjax._engine.runtime.failures import is_delivered, raise_original
+from mjax._engine.runtime.xla_errors import is_delivered, raise_original
 from mjaxlib_shim import guards
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray
 from mjax._engine.runtime.dispatch.executable import Asked
-from mjax._engine.tracing.packed import Packed, PackedPlacement, pack_p, unpack_p
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
+from mjax._engine.tracing.user_types import Packed, PackedPlacement, pack_p, unpack_p
 
 _SINGLE = (ShapedArray, AbstractToken)
 

@@ -18,7 +18,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.runtime import failures
+from mjax._engine.runtime import xla_errors
 from mjax.experimental import io_callback
 
 N = mjax.ShapeDtypeStruct((), "int32")
@@ -191,7 +191,7 @@ def test_evaluated_callbacks_raise_as_any_function():
 
 
 def test_a_failure_whose_number_is_forgotten_is_still_an_error(monkeypatch):
-    monkeypatch.setattr(failures, "_KEPT", 0)
+    monkeypatch.setattr(xla_errors, "_KEPT", 0)
     error = raised(mjax.jit(lambda x: io_callback(refuse, N, x, ordered=True)), 1)
     assert "Refusal: no" in str(error)
     mjax.effects_barrier()
@@ -201,7 +201,7 @@ def test_failures_are_not_kept_for_ever():
     f = mjax.jit(lambda x: io_callback(refuse, N, x))
     for i in range(30):
         raised(f, i)
-    assert len(failures._failures) <= failures._KEPT
+    assert len(xla_errors._failures) <= xla_errors._KEPT
 
 
 def test_a_process_that_fails_late_says_so():
@@ -265,5 +265,5 @@ READS = {
 @pytest.mark.parametrize("read", READS)
 def test_what_ran_out_of_memory_is_refused_where_it_is_read(read):
     # The view of memory that was never allocated aborted the process.
-    with pytest.raises(failures.JaxRuntimeError, match="Out of memory"):
+    with pytest.raises(xla_errors.JaxRuntimeError, match="Out of memory"):
         READS[read](out_of_memory())
