@@ -15,6 +15,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax.errors import TracerBoolConversionError, UnexpectedTracerError
+from mjax.sharding import Mesh, PartitionSpec
 from mjax_ext import core
 from mjax_ext import linear_util as lu
 from mjax_ext.core import primitives
@@ -268,6 +269,27 @@ def test_functions_with_rules_are_bound_as_functions():
         ran.clear()
         np.testing.assert_allclose(call(np.float32(1.0)), value, rtol=1e-6)
         assert ran[0] == first
+
+
+def test_functions_with_rules_are_bound_in_a_shard_map():
+    ran = []
+
+    @lu.transformation_with_aux2
+    def noted(f, store, what, *args):
+        store.store(what)
+        return f(*args)
+
+    def g(x):
+        fun, out1 = noted(lu.wrap_init(lambda x: [lax.sin(x)]), "fun")
+        jvp, out2 = noted(lu.wrap_init(lambda x, t: [lax.sin(x), 100.0 * t]), "jvp")
+        (out,) = primitives.custom_jvp_call_p.bind(x, subfuns=(fun, jvp), symbolic_zeros=False)
+        ran.append(lu.merge_linear_aux(out1, out2))  # types of the function are asked for, too
+        return out
+
+    mesh, spec = Mesh(np.array(mjax.devices()[:1]), ("i",)), PartitionSpec("i")
+    slope = mjax.shard_map(mjax.vmap(mjax.grad(g)), mesh=mesh, in_specs=spec, out_specs=spec)
+    np.testing.assert_allclose(slope(X), np.full(3, 100))
+    assert ran == [(False, "jvp")]
 
 
 @pytest.mark.parametrize("options", [{}, {"symbolic": True}, {"forward": (None, None)}], ids=str)
