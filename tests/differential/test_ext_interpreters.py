@@ -196,3 +196,126 @@ def test_register_vmappable():
         agree(program)
     finally:
         BOTH[0].batching.unregister_vmappable(Pair)
+
+
+# ---- ad ----------------------------------------------------------------------------------
+
+
+def lu_of(m):
+    return importlib.import_module(
+        "mjax_ext.linear_util" if m is BOTH[0] else "jax._src.linear_util")
+
+
+def wrapped(m, f, *args):
+    info = (mjax if m is BOTH[0] else jax).api_util.debug_info("test", f, args, {})
+    return lu_of(m).wrap_init(f, debug_info=info)
+
+
+def numbers(values):
+    return [np.asarray(v).round(4).tolist() for v in values]
+
+
+def test_backward_pass():
+    def program(m):
+        jaxpr = m.jaxpr(lambda x, y: [m.lax.mul(x, m.lax.sin(y)), m.lax.neg(x), y], X, X)
+        undefined = m.ad.UndefinedPrimal(jaxpr.invars[0].aval)
+        zero = m.ad.Zero(jaxpr.invars[0].aval)
+        both = m.ad.backward_pass(jaxpr, False, [], [undefined, X], [X, X, zero])
+        none = m.ad.backward_pass(jaxpr, False, [], [undefined, X], [zero, zero, zero])
+        return (numbers(both[:1]), type(both[1]).__name__, [type(c).__name__ for c in none])
+
+    agree(program)
+
+
+@pytest.mark.parametrize("nonzero", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("instantiate", [False, True, [True, False, True]])
+def test_jvp_jaxpr(nonzero, instantiate):
+    def program(m):
+        jaxpr = m.closed(lambda x, y: [m.lax.mul(x, y), m.lax.floor(y), x])(X, X)
+        pushed, out = m.ad.jvp_jaxpr(jaxpr, list(nonzero), instantiate)
+        facts = types(pushed.jaxpr.invars), types(pushed.jaxpr.outvars), list(out)
+        moved = m.ad.rearrange_binders(
+            jaxpr, [1], [1], [1, 0], [1, 1])
+        return facts, types(moved.jaxpr.invars), types(moved.jaxpr.outvars)
+
+    agree(program)
+
+
+def test_subtraces():
+    def program(m):
+        tag = m.core.TraceTag()
+        f = wrapped(m, lambda x, y: [m.lax.mul(x, y), m.lax.neg(y)], X, X)
+        zero = m.ad.Zero(m.core.ShapedArray((3,), np.dtype("float32")))
+        outs, tangents = m.ad.jvp_subtrace(f, tag).call_wrapped([X, X], [X, zero])
+        g, dims = m.batching.batch_subtrace(f, tag, axis(m), (0, None))
+        batch = g.call_wrapped(np.stack([X] * 3), X)
+        same, which = m.ad.nonzero_tangent_outputs(m.ad.jvp_subtrace(f, tag))
+        same.call_wrapped([X, X], [zero, X])
+        return (numbers(outs), numbers(tangents[:1]), type(tangents[1]).__name__, numbers(batch),
+                list(dims()), list(which()))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("rule", ["standard_jvp", "standard_jvp2"])
+def test_rules(rule):
+    def program(m):
+        sub = m.lax.sub_p
+        rules = [lambda t, *args: m.lax.neg(t), None]
+        zero = m.ad.Zero(m.core.ShapedArray((3,), np.dtype("float32")))
+        f = getattr(m.ad, rule)
+        found = [f(rules, sub, [X, X], tangents) for tangents in ([X, X], [zero, X])]
+        linear = m.ad.linear_jvp(sub, [X, X], [X, zero])
+        flat = m.ad.zero_jvp(m.lax.floor_p, [X], [X])
+        undefined = m.ad.UndefinedPrimal(zero.aval)
+        by = [m.ad.linear_transpose(lambda ct: [ct], zero, undefined, X),
+              m.ad.linear_transpose2(lambda ct, x, y: [m.lax.neg(ct), None], X, undefined, X),
+              m.ad.bilinear_transpose(lambda ct, x, y: m.lax.mul(ct, y), None, X, undefined, X)]
+        return ([(numbers(p[:1]), type(p[1]).__name__ if i else numbers(p[1:]))
+                 for i, p in enumerate(found)], numbers(linear), type(flat[1]).__name__,
+                [[type(v).__name__ if v is None or isinstance(v, m.ad.Zero)
+                  else np.asarray(v).tolist() for v in cts] for cts in by])
+
+    agree(program)
+
+
+# ---- partial_eval: traces of functions ---------------------------------------------------
+
+
+def test_wrapped_functions_of_partly_known_arguments():
+    def program(m):
+        pe = m.partial_eval
+
+        def f(x, y):
+            return [m.lax.sin(x), m.lax.mul(m.lax.mul(m.lax.cos(x), x), y), y]
+
+        info = (mjax if m is BOTH[0] else jax).api_util.debug_info("test", f, (X, X), {})
+        inner = pe.trace_to_subjaxpr_nounits_fwd(
+            lu_of(m).wrap_init(f, debug_info=info), m.core.TraceTag(), info, False)
+        g, rest = pe.partial_eval_wrapper_nounits(
+            inner, (True, False), (m.core.ShapedArray((3,), np.dtype("float32")),))
+        outs = g.call_wrapped(m.lax.neg(X))
+        forwarded, knowns, avals, jaxpr, env = rest()
+        return (numbers(outs), list(forwarded), list(knowns), [tuple(a.shape) for a in avals],
+                shown(m, jaxpr), env)
+
+    agree(program)
+
+
+def test_staging_rules():
+    def program(m):
+        p = m.core.Primitive("twice")
+        p.def_abstract_eval(lambda x: x)
+        seen = []
+
+        def rule(trace, source_info, x):
+            seen.append((isinstance(trace, m.partial_eval.DynamicJaxprTrace),
+                         isinstance(x, m.partial_eval.DynamicJaxprTracer)))
+            if x.ndim == 0:
+                return trace.default_process_primitive(p, [x], {}, source_info)
+            return trace.default_process_primitive(m.lax.add_p, [x, x], {}, source_info)
+
+        m.partial_eval.custom_staging_rules[p] = rule
+        return [names(m.jaxpr(p.bind, x)) for x in (X, np.float32(1))], seen
+
+    agree(program)
