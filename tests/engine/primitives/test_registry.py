@@ -52,6 +52,7 @@ WITHOUT = {
     **dict.fromkeys(("geqp3", "geqrf", "hessenberg", "householder_product", "ormqr", "schur",
                      "tridiagonal"), PARTS),
     "lapack": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
+    "xla_kernel": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
     "cumulative_loop": ({"jvp", "batch", "cases"}, "only lowering rules make it"),
     "nextafter": ({"jvp"}, "steps between floats are not a smooth function of them; jax has none"),
     "rng_uniform": ({"jvp", "batch"}, "its numbers come from the device's state; jax has none"),
