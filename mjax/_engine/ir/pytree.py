@@ -18,13 +18,7 @@ from mjax._engine.base.jitted import is_partial
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjaxlib_shim import trees
-from mjaxlib_shim.trees import (
-    DictKey,
-    FlattenedIndexKey,
-    GetAttrKey,
-    PyTreeDef,
-    SequenceKey,
-)
+from mjaxlib_shim.trees import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef, SequenceKey
 
 #: Any key of a key path: hashable, shown by `str`.
 KeyEntry = TypeVar("KeyEntry", bound=Hashable)

@@ -9,9 +9,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjaxlib_shim import trees
-from mjaxlib_shim.trees import (
-    GetAttrKey,
-)
+from mjaxlib_shim.trees import GetAttrKey
 
 
 @boundary

@@ -14,15 +14,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.loops.looping import fori_loop, while_loop
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky_p
-from mjax._engine.linalg.matrices import (
-    INT32,
-    adjoint,
-    dot,
-    eye,
-    real_of,
-    scaled,
-    symmetrized,
-)
+from mjax._engine.linalg.matrices import INT32, adjoint, dot, eye, real_of, scaled, symmetrized
 from mjax._engine.linalg.qr import qr_p
 from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax

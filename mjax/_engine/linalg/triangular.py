@@ -25,10 +25,7 @@ from mjax._engine.linalg.matrices import (
 )
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.emit import hlo, ir, op
-from mjax._engine.primitives.shapes import (
-    expand_dims,
-    squeeze,
-)
+from mjax._engine.primitives.shapes import expand_dims, squeeze
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 

@@ -24,11 +24,7 @@ from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.reductions import reduce_and, reduce_max
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    expand_dims,
-    moveaxis,
-    reshape,
-)
+from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.primitive import EnginePrimitive, traced

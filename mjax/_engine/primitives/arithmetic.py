@@ -20,12 +20,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import dividing
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
-from mjax._engine.primitives.comparing import (
-    compare_ir,
-    compare_stored_ir,
-    extremum_ir,
-    parts_ir,
-)
+from mjax._engine.primitives.comparing import compare_ir, compare_stored_ir, extremum_ir, parts_ir
 from mjax._engine.primitives.convert import convert, convert_ir
 from mjax._engine.primitives.elementwise import (
     broadcast_types,
@@ -44,14 +39,8 @@ from mjax._engine.primitives.emit import hlo, ir_type, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.rows import binary, to_an_accuracy, unary
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    zeros_of,
-)
-from mjax._engine.primitives.tangents import (
-    ZERO,
-    define_jvp_from_result,
-    zero_tangent,
-)
+from mjax._engine.primitives.shapes import zeros_of
+from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 

@@ -9,29 +9,13 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import (
-    bitwise_and,
-    bitwise_or,
-    gt,
-    lt,
-)
+from mjax._engine.primitives.arithmetic import bitwise_and, bitwise_or, gt, lt
 from mjax._engine.primitives.comparing import extremum_ir
-from mjax._engine.primitives.elementwise import (
-    check_kinds,
-    define_elementwise_lowering,
-    stretch,
-)
+from mjax._engine.primitives.elementwise import check_kinds, define_elementwise_lowering, stretch
 from mjax._engine.primitives.emit import op
 from mjax._engine.primitives.select import select_n
-from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
-    broadcast_in_dim_p,
-    zeros_of,
-)
-from mjax._engine.primitives.tangents import (
-    define_jvp_from_result,
-)
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcast_in_dim_p, zeros_of
+from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive
 
 clamp_p = EnginePrimitive("clamp")

@@ -20,12 +20,7 @@ from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.precision import canonical_precision
 from mjax._engine.primitives.rev import rev
-from mjax._engine.primitives.shapes import (
-    canonical_shape,
-    integers_of_shape,
-    reshape,
-    transpose,
-)
+from mjax._engine.primitives.shapes import canonical_shape, integers_of_shape, reshape, transpose
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sliding import (
     Padding,

@@ -32,12 +32,7 @@ from mjax._engine.primitives.emit import (
     shape_ir,
     values_ir,
 )
-from mjax._engine.primitives.shapes import (
-    insert,
-    moveaxis,
-    reshape,
-    shift_axes,
-)
+from mjax._engine.primitives.shapes import insert, moveaxis, reshape, shift_axes
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero

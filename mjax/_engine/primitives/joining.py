@@ -10,14 +10,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.along_axis import batched_alike, define_batching_along
-from mjax._engine.primitives.emit import (
-    broadcast_ir,
-    i64_attr,
-    ir_type,
-    op,
-    reshape_ir,
-    slice_ir,
-)
+from mjax._engine.primitives.emit import broadcast_ir, i64_attr, ir_type, op, reshape_ir, slice_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import check_axis, insert, reduce_sum, reshape
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate

@@ -19,11 +19,7 @@ from mjax._engine.ir.dimensions import surely
 from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import comparing
-from mjax._engine.primitives.arithmetic import (
-    div,
-    eq,
-    mul,
-)
+from mjax._engine.primitives.arithmetic import div, eq, mul
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import KIND_NAMES, check_kinds, constant_like, in_lax

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mjax._engine.primitives.elementwise import (
-    define_elementwise,
-    public_function,
-)
-from mjax._engine.primitives.tangents import (
-    ZERO,
-    define_jvp_from_result,
-    define_zero_jvp,
-)
+from mjax._engine.primitives.elementwise import define_elementwise, public_function
+from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result, define_zero_jvp
 from mjax._engine.tracing.primitive import Primitive
 
 

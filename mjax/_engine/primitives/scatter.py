@@ -19,15 +19,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax._engine.primitives.arithmetic import (
-    add,
-    bitwise_or,
-    div,
-    eq,
-    mul,
-    ne,
-    neg,
-)
+from mjax._engine.primitives.arithmetic import add, bitwise_or, div, eq, mul, ne, neg
 from mjax._engine.primitives.comparing import extremum_ir
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import check_kinds, in_lax

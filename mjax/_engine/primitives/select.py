@@ -11,12 +11,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.emit import full, op
-from mjax._engine.primitives.shapes import (
-    batch_size,
-    batch_to_front,
-    broadcast_in_dim_p,
-    zeros_of,
-)
+from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcast_in_dim_p, zeros_of
 from mjax._engine.primitives.tangents import define_jointly_linear
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal

@@ -7,20 +7,8 @@ from typing import Any
 
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
-from mjax._engine.primitives.arithmetic import (
-    add,
-    div,
-    logistic,
-    mul,
-    neg,
-    rsqrt,
-    square,
-    sub,
-)
-from mjax._engine.primitives.comparing import (
-    compare_ir,
-    parts_ir,
-)
+from mjax._engine.primitives.arithmetic import add, div, logistic, mul, neg, rsqrt, square, sub
+from mjax._engine.primitives.comparing import compare_ir, parts_ir
 from mjax._engine.primitives.elementwise import constant_like, keeping_nan
 from mjax._engine.primitives.emit import full as full_ir
 from mjax._engine.primitives.emit import hlo, op

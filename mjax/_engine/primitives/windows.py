@@ -16,10 +16,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.along_axis import batched_alike
-from mjax._engine.primitives.arithmetic import (
-    ge_p,
-    le_p,
-)
+from mjax._engine.primitives.arithmetic import ge_p, le_p
 from mjax._engine.primitives.comparing import compare_ir
 from mjax._engine.primitives.elementwise import check_kinds
 from mjax._engine.primitives.emit import (

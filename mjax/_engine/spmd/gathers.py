@@ -26,13 +26,7 @@ from mjax._engine.primitives.arithmetic import mul
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.emit import hlo, i64_attr, ir_type
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.primitives.shapes import (
-    batch_to_front,
-    moveaxis,
-    reduce_sum_p,
-    reshape,
-    squeeze,
-)
+from mjax._engine.primitives.shapes import batch_to_front, moveaxis, reduce_sum_p, reshape, squeeze
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,

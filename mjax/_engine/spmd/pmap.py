@@ -15,12 +15,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.control.calls.static_arguments import Parameters, Static
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
-from mjax._engine.ir.pytree import (
-    broadcast_prefix,
-    tree_flatten,
-    tree_leaves,
-    tree_map,
-)
+from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten, tree_leaves, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, squeeze
 from mjax._engine.runtime.arrays.constraints import with_sharding_constraint
@@ -35,11 +30,7 @@ from mjax._engine.runtime.processes.multihost import (
 )
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import (
-    check_callable,
-    function_name,
-    wraps,
-)
+from mjax._engine.tracing.flat import check_callable, function_name, wraps
 from mjax._engine.transforms.vmap import dims_and_size, flat_axes
 
 

@@ -25,12 +25,7 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
 from mjax._engine.lowering.context import nested_constants
-from mjax._engine.lowering.regions import (
-    WHOLE,
-    Port,
-    computation_with_effects,
-    manual_computation,
-)
+from mjax._engine.lowering.regions import WHOLE, Port, computation_with_effects, manual_computation
 from mjax._engine.lowering.shardings import check_size
 from mjax._engine.primitives.emit import constant, ir
 from mjax._engine.spmd.axes import in_manual

@@ -19,12 +19,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.iota import iota_p
 from mjax._engine.tracing.interpreter import axes_in_scope, call_with, running
 from mjax._engine.tracing.leaks import refuse_leaks
-from mjax._engine.transforms.batching import (
-    AxisData,
-    BatchInterpreter,
-    BatchTracer,
-    split_results,
-)
+from mjax._engine.transforms.batching import AxisData, BatchInterpreter, BatchTracer, split_results
 
 
 class Vmappable(Record):

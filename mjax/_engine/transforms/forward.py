@@ -19,12 +19,7 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.shapes import held
 from mjax._engine.primitives.tangents import instantiate
-from mjax._engine.tracing.flat import (
-    FlatFunction,
-    check_arguments,
-    check_callable,
-    function_name,
-)
+from mjax._engine.tracing.flat import FlatFunction, check_arguments, check_callable, function_name
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import fitted

@@ -23,11 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
-from mjax._engine.base.errors import (
-    LazyNotImplementedError,
-    LazyTypeError,
-    UnexpectedTracerError,
-)
+from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, UnexpectedTracerError
 from mjax._engine.base.folding import calling
 from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.records import Record

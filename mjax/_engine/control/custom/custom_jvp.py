@@ -16,12 +16,7 @@ from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
-from mjax._engine.control.custom.symbolic_zeros import (
-    SymbolicZero,
-    as_arrays,
-    for_rule,
-    from_rule,
-)
+from mjax._engine.control.custom.symbolic_zeros import SymbolicZero, as_arrays, for_rule, from_rule
 from mjax._engine.control.trace_body import Typed, agree, differences
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof

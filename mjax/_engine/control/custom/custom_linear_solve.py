@@ -18,14 +18,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.cast_varying import Axes, bind_cast, joined, varying_of, widened
-from mjax._engine.control.trace_body import (
-    Body,
-    Typed,
-    agree,
-    derived,
-    differences,
-    stage_body,
-)
+from mjax._engine.control.trace_body import Body, Typed, agree, derived, differences, stage_body
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import renumbered
 from mjax._engine.ir.jaxpr import Jaxpr

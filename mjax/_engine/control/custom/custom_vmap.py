@@ -33,11 +33,7 @@ from mjax._engine.tracing.interpreter import staging
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import typed_axes
-from mjax._engine.transforms.batching import (
-    AxisData,
-    batch_jaxpr,
-    element_type,
-)
+from mjax._engine.transforms.batching import AxisData, batch_jaxpr, element_type
 
 custom_vmap_call_p = EnginePrimitive("custom_vmap_call", multiple_results=True)
 

@@ -18,9 +18,7 @@ import numpy as np
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.control.calls.jit import call
-from mjax._engine.control.cast_varying import (
-    bind_cast,
-)
+from mjax._engine.control.cast_varying import bind_cast
 from mjax._engine.control.loops.while_loop import Parts, bind_while
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.sizes import is_symbolic_dim

@@ -16,9 +16,7 @@ import numpy as np
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
-from mjax._engine.control.cast_varying import (
-    bind_cast,
-)
+from mjax._engine.control.cast_varying import bind_cast
 from mjax._engine.ir.effects import Effects, renumbered, token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak

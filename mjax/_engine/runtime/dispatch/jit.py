@@ -26,12 +26,7 @@ from mjax._engine.ir.types import is_foreign_array, typeof
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.devices import devices
 from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
-from mjax._engine.runtime.arrays.transfer import (
-    HostArgument,
-    arrived,
-    sharding_of,
-    to_array,
-)
+from mjax._engine.runtime.arrays.transfer import HostArgument, arrived, sharding_of, to_array
 from mjax._engine.runtime.dispatch.arguments import (
     JitCall,
     JitOptions,
