@@ -38,7 +38,7 @@ from mjax._engine.control.remat.remat_opt import remat_opt_p
 from mjax._engine.linalg.cholesky import cholesky_p, cholesky_update_p
 from mjax._engine.linalg.eig import eig_p
 from mjax._engine.linalg.eigh import eigh_p
-from mjax._engine.linalg.lapack import lapack_p
+from mjax._engine.linalg.lapack import lapack_p, xla_kernel_p
 from mjax._engine.linalg.lu import lu_p, lu_pivots_to_permutation_p
 from mjax._engine.linalg.qr import qr_p
 from mjax._engine.linalg.reflectors import (
@@ -289,5 +289,6 @@ __all__ = [
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stage_p", "stop_gradient_p",
     "sub_p", "svd_p", "swap_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p",
     "threefry4x32_p", "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
-    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xor_p", "zeta_p",
+    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xla_kernel_p", "xor_p",
+    "zeta_p",
 ]

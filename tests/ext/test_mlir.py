@@ -126,6 +126,16 @@ def test_booleans_of_every_size(shape, offset):
     np.testing.assert_array_equal(np.asarray(mjax.jit(p.bind)()), value)
 
 
+@pytest.mark.parametrize("value", [np.arange(3), np.float64(2), np.complex128([1j])], ids=repr)
+def test_constants_of_numpy_keep_their_dtype(value):
+    with (mlir.make_ir_context(), mlir.ir.Location.unknown(),
+          mlir.ir.InsertionPoint(mlir.ir.Module.create().body)):
+        made = mlir.ir_constant(value)
+        assert made.type.element_type == mlir.dtype_to_ir_type(value.dtype)
+        canonical = mlir.ir_constant(value, aval=mjax.typeof(value))
+        assert canonical.type == mlir.aval_to_ir_type(mjax.typeof(value))
+
+
 def test_ir_constant_of_a_given_type():
     aval = core.ShapedArray((), np.int8)
     p = core.Primitive("constant")

@@ -183,6 +183,9 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     Returns:
       The operation; a rule returns its `.results`.
 
+    Raises:
+      TypeError: a value of a dict of `backend_config` is not an attribute.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -196,6 +199,11 @@ def custom_call(call_target_name: str, *, result_types: Sequence[Any], operands:
     Source: StableHLO `custom_call`.
     """
     if isinstance(backend_config, Mapping):
+        for name, value in backend_config.items():
+            if not isinstance(value, ir.Attribute):
+                msg = (f"custom_call: backend_config[{name!r}] is to be an ir.Attribute, such as "
+                       f"mlir.ir_attribute gives; got {type(value).__name__}.")
+                raise TypeError(msg)
         config, api_version = ir.DictAttr.get(dict(backend_config)), 4
     else:
         config = ir.StringAttr.get(backend_config or "")

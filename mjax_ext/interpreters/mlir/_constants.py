@@ -80,7 +80,10 @@ _ARRAYS = (np.ndarray, np.generic, Array, *PYTHON_SCALARS)
 
 
 def ir_constant(val: Any, *, const_lowering: Any = None, aval: Any = None) -> Any:
-    """A constant of an array or number, of its canonical dtype or of `aval`'s.
+    """A constant of an array or number, of `aval`'s dtype, or of its own.
+
+    NumPy's arrays and scalars have their own dtype, even one of 64 bits that programs do without;
+    Python's numbers have the default one.
 
     Args:
       val: the value, or one of a class of `register_constant_handler`.
@@ -96,8 +99,8 @@ def ir_constant(val: Any, *, const_lowering: Any = None, aval: Any = None) -> An
       >>> with mlir.make_ir_context(), mlir.ir.Location.unknown():
       ...   module = mlir.ir.Module.create()
       ...   with mlir.ir.InsertionPoint(module.body):
-      ...     print(mlir.ir_constant(np.arange(3)).type)
-      tensor<3xi32>
+      ...     print(mlir.ir_constant(np.float64([1, 2, 3])).type, mlir.ir_constant(2.0).type)
+      tensor<3xf64> tensor<f32>
     """
     values = ir_constants(val, const_lowering=const_lowering, aval=aval)
     if len(values) != 1:
@@ -128,9 +131,13 @@ def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> t
     if handler is not None:
         known = handler(val, aval)
     if known is None:
-        aval = typeof(val) if aval is None else aval
-        stored = val._stored() if aval.extended else val
-        known = constant(np.asarray(stored, physical_aval(aval).dtype))
+        canonical = typeof(val)
+        if aval is None and isinstance(val, (np.ndarray, np.generic)):
+            known = constant(val)
+        else:
+            aval = aval or canonical
+            stored = val._stored() if aval.extended else val
+            known = constant(np.asarray(stored, physical_aval(aval).dtype))
     return tuple(known) if isinstance(known, (tuple, list)) else (known,)
 
 
