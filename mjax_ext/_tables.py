@@ -33,18 +33,16 @@ class RuleTable(MutableMapping[Primitive, Rule]):
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
         if not isinstance(primitive, Primitive):
-            msg = (f"rules belong to primitives: {primitive!r} of type "
-                   f"{type(primitive).__name__} is not an mjax_ext.core.Primitive.")
-            raise TypeError(msg)
-        if not callable(rule):
-            msg = (f"the {self._field} rule of primitive {primitive.name!r} must be a function, "
-                   f"not {rule!r}.")
+            kind = type(primitive)
+            of = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+            msg = (f"rules belong to primitives: {primitive!r} of type {of}{kind.__name__} is not "
+                   "an mjax_ext.core.Primitive.")
             raise TypeError(msg)
         primitive.define(self._field, rule)
 
     def __delitem__(self, primitive: Primitive) -> None:
         self[primitive]
-        primitive.define(self._field, None)
+        primitive.undefine(self._field)
 
     def __iter__(self) -> Iterator[Primitive]:
         return iter(sorted((p for p in list(registry) if getattr(p, self._field) is not None),

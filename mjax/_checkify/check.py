@@ -138,7 +138,8 @@ class DebugCheckEffect(Effect):
 
 _EFFECTS = {False: frozenset({CheckEffect()}), True: frozenset({DebugCheckEffect()})}
 
-check_p = EnginePrimitive("check", multiple_results=True)
+check_p = EnginePrimitive("check", params={
+    "slots": tuple[Any, ...], "debug": bool}, multiple_results=True)
 check_p.def_effectful_abstract_eval(lambda *avals, slots, debug: ([], _EFFECTS[debug]))
 
 

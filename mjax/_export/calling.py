@@ -26,7 +26,7 @@ from mjaxlib_shim.custom_calls import register_lapack
 from mjaxlib_shim.mlir import func, sdy
 from mjaxlib_shim.sharding_texts import declared_meshes
 
-call_exported_p = EnginePrimitive("call_exported", multiple_results=True)
+call_exported_p = EnginePrimitive("call_exported", params={"exported": Any}, multiple_results=True)
 
 
 @call_exported_p.def_effectful_abstract_eval

@@ -28,6 +28,7 @@ from mjax._engine.ir.jaxpr import (
     jaxprs_in_params,
     subjaxprs,
 )
+from mjax._engine.ir.schema import Schema
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, abstract_token
 from mjax._engine.ir.types import is_array_value as valid_jaxtype
 from mjax._engine.ir.types import typeof as get_aval
@@ -93,7 +94,7 @@ from mjax_ext.core._trace import Trace, TraceTag
 
 __all__ = [
     # primitives
-    "CallPrimitive", "Frame", "Held", "Primitive", "call_impl", "primitives",
+    "CallPrimitive", "Frame", "Held", "Primitive", "Schema", "call_impl", "primitives",
     # interpreters, traces and the current one
     "EvalTrace", "Interpreter", "Trace", "TraceTag", "Tracer", "eval_context",
     "extend_axis_env_nd", "find_top_trace", "full_lower", "get_axis_env",

@@ -115,6 +115,22 @@ def without_dead_code(rule):
     return f
 
 
+def effectful(rule):
+    """The primitive with this effectful abstract evaluation."""
+    f = scale(without=("abstract_eval",))
+    current[-1].def_effectful_abstract_eval(rule)
+    return f
+
+
+def of_a_program(impl):
+    """A primitive whose types follow from a program, with this implementation."""
+    p = core.Primitive("scale", multiple_results=True, types_cacheable=False)
+    p.def_abstract_eval(two_types)
+    p.def_impl(impl)
+    current[:] = [p]
+    return p.bind
+
+
 def grad_of_first(f):
     return mjax.grad(lambda x, y: lax.reduce_sum(f(x, y)[0], (0,)))(X, X)
 
@@ -385,6 +401,19 @@ MISTAKES = {
     "linearize: one boolean for a list": (
         lambda: linearized(lambda nz, x, y: ([x, y], True, (), None)), grad_of_first,
         "linearize rule.*and True; .*one that says which have a tangent, 2 for 2"),
+    "linearize: no function": (
+        lambda: linearized(lambda nz, x, y: ([x, y], [True, True], (), None)), grad_of_first,
+        r"linearize rule.*returned None in the last place; it must be a function"),
+    "linearize: result of another type": (
+        lambda: linearized(lambda nz, x, y: ([x[0], y], [True, True], (), lambda _, t, u: [t, u])),
+        grad_of_first, r"linearize rule.*returned a primal of type float32\[\], but .* says flo"),
+    "linearize: tangent of another type": (
+        lambda: linearized(lambda nz, x, y: ([x, y], [True, True], (), lambda _, t, u: [t[0], t])),
+        grad_of_first, r"linearize rule.*returned a tangent of type float32\[\] for a result of"),
+    "linearize: uses a Zero as an array": (
+        lambda: linearized(lambda nz, x, y: ([x, y], [True, True], (),
+                                             lambda _, t, u: [lax.mul(t, u), t])),
+        grad_of_first, r"a tangent known to be zero.*linearize rule of primitive 'scale'"),
     "linearize: one tangent for a list": (
         lambda: linearized(lambda nz, x, y: ([x, y], [True, True], (), lambda _, t, u: t)),
         grad_of_first, "linearize rule.*a function that gives a list of tangents, 2 for 2"),
@@ -392,12 +421,45 @@ MISTAKES = {
     "partial_eval: one value for a list": (
         lambda: evaluated_in_part(lambda interp, x, y: x), cut,
         "partial_eval rule.*it must return a list of results"),
+    "partial_eval: too few": (
+        lambda: evaluated_in_part(lambda interp, x, y: [x]), cut,
+        "partial_eval rule.*it must return a list of results, 2 for 2"),
+    "partial_eval: no array": (
+        lambda: evaluated_in_part(lambda interp, x, y: [x, None]), cut,
+        "partial_eval rule.*returned None for an array"),
+    "partial_eval: another type": (
+        lambda: evaluated_in_part(lambda interp, x, y: [x[0], y]), cut,
+        r"partial_eval rule.*a result of type float32\[\], but the abstract evaluation says float"),
     "dce: an equation only": (
         lambda: without_dead_code(lambda used, eqn: eqn), prune,
         "dce rule.*which operands are used, and the new equation or None"),
     "dce: a boolean for a list": (
         lambda: without_dead_code(lambda used, eqn: (True, eqn)), prune,
         "dce rule.*returned True to say .* a list of 2 booleans"),
+    "dce: what is not an equation": (
+        lambda: without_dead_code(lambda used, eqn: ([True, True], eqn.primitive)), prune,
+        "dce rule.*returned scale for the new equation; it must be a mjax_ext.core.JaxprEqn"),
+    "dce: without a used result": (
+        lambda: without_dead_code(lambda used, eqn: (
+            [True, True], eqn.replace(outvars=eqn.outvars[1:]))), prune,
+        "dce rule.*returned an equation without result 0, which is used"),
+    "dce: None for a used equation": (
+        lambda: without_dead_code(lambda used, eqn: ([True, True], None)), prune,
+        "dce rule.*returned None for the new equation, but result 0 is used"),
+    "dce: reads what is unused": (
+        lambda: without_dead_code(lambda used, eqn: ([True, False], eqn)), prune,
+        "dce rule.*returned an equation that reads operands which it says are unused"),
+    "abstract_eval: no effect": (
+        lambda: effectful(lambda x, y: (scale_type(x, y), {"log"})), make_jaxpr,
+        "abstract evaluation.*returned 'log' among the effects; they must be instances of"),
+    "abstract_eval: a class of effects": (
+        lambda: effectful(lambda x, y: (scale_type(x, y), {core.Effect})), make_jaxpr,
+        "abstract evaluation.*class .* among the effects; they must be instances of"),
+    "impl: None among results, types by a program": (
+        lambda: of_a_program(lambda x, y: [None]), run, "implementation.*returned None for an arr"),
+    "batch: what is not a dim": (
+        lambda: scale(batch=lambda args, dims: (scale_p(*args), "0")), vmap,
+        "batching rule.*returned the batch dimension '0'; it must be an axis of the result"),
     "batch: too few results": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       batch=lambda args, dims: (args[:1], dims)), vmap,
@@ -459,15 +521,92 @@ def test_exception_inside_a_lowering_says_where():
     assert any("the lowering of primitive 'scale'" in note for note in caught.value.__notes__)
 
 
-def test_rules_of_the_wrong_arguments_are_named():
-    for rule, call in (
-            ("jvp", lambda f: mjax.jvp(f, (X, X), (X, X))), ("batch", lambda f: mjax.vmap(f)(X, X)),
-            ("transpose", lambda f: mjax.grad(lambda x: f(x, X).sum())(X)),
-            ("abstract_eval", lambda f: mjax.make_jaxpr(f)(X, X))):
-        with pytest.raises(TypeError, match=r"takes 0 positional arguments") as caught:
-            call(scale(**{rule: lambda: None}))
-        (note,) = (n for n in caught.value.__notes__ if n.startswith("Raised in the "))
-        assert "primitive 'scale' (" in note and note.count("test_mistakes.py") >= 2, rule
+#: Rule -> how to make a primitive whose rule is this, a use of it, and who calls the rule.
+RAISING = {
+    "impl": (lambda f: scale(impl=f), run, "called by evaluation."),
+    "abstract_eval": (lambda f: scale(abstract_eval=f), make_jaxpr, "called by staging (jit, "),
+    "lowering": (lambda f: scale(lowering=f), jit, "called by compilation (jit, "),
+    "jvp": (lambda f: scale(jvp=f), lambda f: mjax.jit(mjax.vmap(lambda x: jvp_of(f, x)))(XX),
+            "called by differentiation (jvp, linearize, grad) inside of vmap, jit."),
+    "transpose": (lambda f: scale(transpose=f), grad, "called by transposition (grad, "),
+    "batch": (lambda f: scale(batch=f), lambda f: mjax.jit(mjax.vmap(f))(XX, XX),
+              "called by vectorization (vmap) inside of jit."),
+    "linearize": (lambda f: linearized(f), grad_of_first, "called by linearization (linearize, "),
+    "partial_eval": (lambda f: evaluated_in_part(f), cut, "called by partial evaluation (lineari"),
+    "dce": (lambda f: without_dead_code(f), prune, "called by dead-code elimination (jit, grad)."),
+}
+
+
+def jvp_of(f, x):
+    return mjax.jvp(f, (x, x), (x, x))[1]
+
+
+@pytest.mark.parametrize("rule", RAISING)
+@pytest.mark.parametrize("error", [ZeroDivisionError, TypeError], ids=["users", "engines"])
+def test_what_rules_raise_carries_their_names(rule, error):
+    """Also errors of functions that the rule calls, which do not name it themselves."""
+    def broken(*args, **params):
+        if error is TypeError:
+            lax.add(np.ones(3), np.ones(4))
+        raise error("no luck")
+
+    make, use, caller = RAISING[rule]
+    with pytest.raises(error) as caught:
+        use(make(broken))
+    (note,) = (n for n in caught.value.__notes__ if n.startswith("Raised in the "))
+    assert "primitive 'scale' (" in note and note.count("test_mistakes.py") >= 2
+    assert caller in note
+
+
+def test_what_the_linear_part_raises_carries_the_name():
+    def linear(residuals, *tangents):
+        raise ZeroDivisionError("no luck")
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        grad_of_first(linearized(lambda nz, x, y: ([x, y], [True, True], (), linear)))
+    assert any("the linearize rule of primitive 'scale'" in n for n in caught.value.__notes__)
+
+
+def test_what_a_printing_rule_raises_carries_the_name():
+    f = scale()
+    current[-1].def_pretty(lambda params: None)
+    with pytest.raises(TypeError) as caught:
+        str(make_jaxpr(f))
+    assert any("the pretty rule of primitive 'scale'" in n for n in caught.value.__notes__)
+
+
+@pytest.mark.parametrize(("rule", "wrong", "use", "text"), [
+    ("recompute", lambda saveable, used, eqn: (None, eqn),
+     lambda f: mjax.grad(lambda x: lax.sin(total(mjax.checkpoint(f))(x, X)))(X),
+     "recompute rule.*returned None; it must return a pair: the equation that saves"),
+    ("cast_varying", lambda varying: [], lambda f: mjax.shard_map(
+        f, mesh=mjax.make_mesh((1,), ("i",)), in_specs=mjax.P("i"), out_specs=mjax.P("i"))(X, X),
+     "cast_varying rule.*it must return a pair: the axes of each operand, and the params"),
+    ("cast_varying", lambda varying: (varying[:1], {}), lambda f: mjax.shard_map(
+        f, mesh=mjax.make_mesh((1,), ("i",)), in_specs=mjax.P("i"), out_specs=mjax.P("i"))(X, X),
+     "cast_varying rule.*it must return a list of 2 frozensets of axes"),
+])
+def test_results_of_rules_for_few(rule, wrong, use, text):
+    f = scale()
+    current[-1].define(rule, wrong)
+    with pytest.raises(TypeError, match=f"(?s){text}"):
+        use(f)
+
+
+def test_results_of_discharge_rules():
+    p = core.Primitive("scale")
+    p.takes_references = True
+    p.def_effectful_abstract_eval(lambda ref: (ref.inner_aval, {Reading(0)}))
+    for wrong, text in ((lambda x: x, "it must return a pair: the result, and the new contents"),
+                        (lambda x: (x, [x]), "for the new contents; it must be a dict from numb"),
+                        (lambda x: (x, {1: x}), "for the new contents; it must be a dict")):
+        p.def_discharge(wrong)
+        with pytest.raises(TypeError, match=f"(?s)discharge rule of primitive 'scale'.*{text}"):
+            mjax.jit(lambda x: p.bind(mjax.new_ref(x)))(X)
+
+
+class Reading(core.OperandEffect):
+    """Reads a reference."""
 
 
 def test_operations_that_do_not_fit_together_inside_a_lowering():
@@ -512,3 +651,39 @@ def test_lowering_for_another_platform_only():
     mlir.register_lowering(current[-1], RULES["lowering"], platform="tpu")
     with pytest.raises(MissingRuleError, match=r"for platform cpu \(only for tpu\)"):
         jit(f)
+
+
+def region(**options):
+    """A primitive that holds a program, without a rule."""
+    p = core.Primitive("region", **options)
+    body = mjax.make_jaxpr(lax.sin)(X)
+    return p, lambda x: p.bind(x, body=body)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_missing_rules_of_primitives_that_hold_programs(declared):
+    """The template is a frame. For the two rules that it lacks, the program is evaluated."""
+    p, f = region(**{"params": {"body": core.Jaxpr}} if declared else {})
+    with pytest.raises(MissingRuleError) as caught:
+        mjax.make_jaxpr(f)(X)
+    text = str(caught.value)
+    assert "Its param 'body' holds a program. A frame derives this rule" in text
+    assert "region_p = core.Primitive('region', multiple_results=True)" in text
+    assert "core.Frame(region_p, 'body')" in text
+    with pytest.raises(MissingRuleError) as caught:
+        f(X)
+    assert "return core.eval_jaxpr(body, body.consts, *operands)" in str(caught.value)
+    p.def_abstract_eval(lambda x, *, body: x)
+    for use in (lambda: mjax.jvp(f, (X,), (X,)), lambda: mjax.vmap(f)(X)):
+        with pytest.raises(MissingRuleError, match=r"core\.Frame\(region_p, 'body'\)"):
+            use()
+    with pytest.raises(MissingRuleError, match=r"return ctx\.inline\(body, \*operands\)"):
+        mjax.jit(f)(X)
+
+
+def test_the_template_of_a_frame_works():
+    p, f = region(multiple_results=True)
+    core.Frame(p, "body")
+    p.def_impl(lambda *operands, body: core.eval_jaxpr(body, body.consts, *operands))
+    p.def_lowering(lambda ctx, *operands, body: ctx.inline(body, *operands))
+    np.testing.assert_allclose(mjax.jit(mjax.grad(lambda x: f(x)[0].sum()))(X), np.cos(X))

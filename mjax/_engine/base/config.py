@@ -10,7 +10,6 @@ give the initial values.
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.foreign_flags import FOREIGN, Foreign
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import ThreadState, thread
-from mjax._engine.base.util import NOT_GIVEN
+from mjax._engine.base.util import NOT_GIVEN, closest
 from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
 
@@ -223,10 +222,9 @@ def _lookup(name: str) -> tuple[Flag, type[Values], str]:
     except KeyError:
         known = sorted(n for n, (flag, *_) in _FLAGS.items()
                        if flag.foreign is None and n not in OF_FUNCTIONS)
-        # Imported here: otherwise every import of mjax would pay for it.
-        close = importlib.import_module("difflib").get_close_matches(_bare(name), known, 1)
+        close = closest(_bare(name), known)
         msg = f"config has no flag named {name!r}." + (
-            f" Did you mean {close[0]!r}?" if close else f" Flags: {', '.join(known)}.")
+            f" Did you mean {close!r}?" if close else f" Flags: {', '.join(known)}.")
         raise AttributeError(msg) from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import FunctionType
@@ -147,6 +148,13 @@ def unused_name(name: str, taken: set[str]) -> str:
         candidate = f"{name}_{n}"
     taken.add(candidate)
     return candidate
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The one of some names that a misspelled one may stand for; None if none is close."""
+    # Imported here: otherwise every import of mjax would pay for it.
+    found = importlib.import_module("difflib").get_close_matches(name, list(names), 1)
+    return found[0] if found else None
 
 
 def listed(x: Any) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
-from mjax._engine.ir.types import AbstractToken, physical_aval
+from mjax._engine.ir.types import AbstractToken, AbstractValue, physical_aval
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
@@ -62,12 +62,15 @@ io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()
 debug_effect, ordered_debug_effect = DebugEffect(), OrderedDebugEffect()
 
 # Caches of types would keep the user's functions alive. Each device calls them.
-pure_callback_p = EnginePrimitive("pure_callback", multiple_results=True, types_cacheable=False,
-                                  own_varying=True)
-io_callback_p = EnginePrimitive("io_callback", multiple_results=True, types_cacheable=False,
-                                own_varying=True)
-debug_callback_p = EnginePrimitive("debug_callback", multiple_results=True, types_cacheable=False,
-                                   own_varying=True)
+pure_callback_p = EnginePrimitive("pure_callback", params={
+    "callback": Callable[..., Any], "result_avals": tuple[AbstractValue, ...],
+    "vmap_method": str | None}, multiple_results=True, types_cacheable=False, own_varying=True)
+io_callback_p = EnginePrimitive("io_callback", params={
+    "callback": Callable[..., Any], "result_avals": tuple[AbstractValue, ...], "ordered": bool},
+    multiple_results=True, types_cacheable=False, own_varying=True)
+debug_callback_p = EnginePrimitive("debug_callback", params={
+    "callback": Callable[..., Any], "effect": Effect, "partitioned": bool},
+    multiple_results=True, types_cacheable=False, own_varying=True)
 
 
 def _per_device(avals: Sequence[Any], callback: Any) -> list[Any]:

@@ -16,7 +16,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.primitive import Primitive, Rule, no_axes
+from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.rule_results import cast_varying, collective_axes
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written, pvary_p, sorted_axes
 
@@ -83,9 +84,7 @@ def communication(jaxpr: Jaxpr) -> Axes:
 
 
 def _communication(eqn: JaxprEqn) -> Axes:
-    rule = eqn.primitive.collective_axes
-    own = no_axes if rule is None else rule(*[v.aval for v in eqn.invars], **eqn.params)
-    return no_axes.union(own, *map(communication, jaxprs_in_params(eqn.params)))
+    return no_axes.union(collective_axes(eqn), *map(communication, jaxprs_in_params(eqn.params)))
 
 
 def refuse_alone(who: str, decides: str, varying: Axes, jaxprs: Iterable[Jaxpr]) -> None:
@@ -127,9 +126,8 @@ def bind_cast(primitive: Primitive, args: Sequence[Any], params: dict[str, Any])
 
     Public functions use it, so that interpreters which transform the jaxprs get fitting ones.
     """
-    rule: Rule | None = primitive.cast_varying
-    if rule is not None and thread.axis_env and not casts_are_written():
-        wanted, params = rule([typeof(x).varying for x in args], **params)
+    if primitive.cast_varying is not None and thread.axis_env and not casts_are_written():
+        wanted, params = cast_varying(primitive, [typeof(x).varying for x in args], params)
         args = list(map(vary_over, wanted, args))
     found: list[Any] = primitive.bind(*args, **params)
     return found

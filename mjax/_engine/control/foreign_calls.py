@@ -13,9 +13,10 @@ from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
+from mjax._engine.ir.schema import Pairs
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.source import here
-from mjax._engine.ir.types import abstract_token, physical_aval, typeof
+from mjax._engine.ir.types import AbstractValue, abstract_token, physical_aval, typeof
 from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.emit import shape_ir
 from mjax._engine.tracing.primitive import EnginePrimitive
@@ -200,8 +201,13 @@ def _orders(avals: Sequence[Any], layouts: Sequence[Any] | None) -> list[Order]:
 # ---- the primitive ---------------------------------------------------------------------
 
 # Its types depend on the mesh axes in scope.
-ffi_call_p = EnginePrimitive("ffi_call", multiple_results=True, types_cacheable=False,
-                             own_varying=True, exact_params=("attributes",))
+ffi_call_p = EnginePrimitive("ffi_call", params={
+    "target_name": str, "result_avals": tuple[AbstractValue, ...], "declared": tuple[Any, ...],
+    "has_side_effect": bool, "vmap_method": str | None, "input_layouts": tuple[Order, ...],
+    "output_layouts": tuple[Order, ...], "input_output_aliases": Pairs,
+    "custom_call_api_version": int, "legacy_backend_config": Any,
+    "attributes": tuple[tuple[str, Any], ...]}, multiple_results=True, types_cacheable=False,
+    own_varying=True, exact_params=("attributes",))
 
 
 @ffi_call_p.def_effectful_abstract_eval

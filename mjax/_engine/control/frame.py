@@ -29,6 +29,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_results import cast_varying
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, to_dim
@@ -589,6 +590,6 @@ class Frame(FrameTypes):
         """An equation that holds this, made from another."""
         params, varying = self.close(held), [v.aval.varying for v in invars]
         if any(varying) and self.primitive.cast_varying is not None:
-            params = self.primitive.cast_varying(varying, **params)[1]
+            params = cast_varying(self.primitive, varying, params)[1]
         return eqn.replace(params=params, invars=list(invars), outvars=list(outvars),
                            effects=self.effects(held.body))

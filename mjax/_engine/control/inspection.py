@@ -14,8 +14,8 @@ from mjax._engine.control.callback_primitives import debug_effect
 from mjax._engine.tracing.primitive import EnginePrimitive
 
 # Caches of types would keep the user's functions alive.
-inspect_sharding_p = EnginePrimitive("inspect_sharding", multiple_results=True,
-                                     types_cacheable=False)
+inspect_sharding_p = EnginePrimitive("inspect_sharding", params={
+    "callback": Callable[..., Any]}, multiple_results=True, types_cacheable=False)
 
 
 @inspect_sharding_p.def_effectful_abstract_eval

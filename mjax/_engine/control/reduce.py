@@ -38,6 +38,7 @@ from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.schema import Ints, Pairs
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.arithmetic import add_p, and_p, max_p, min_p, mul_p, or_p, xor_p
@@ -67,6 +68,7 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.windows import (
+    WINDOWS,
     Windows,
     along_windows,
     batch_windows,
@@ -87,7 +89,8 @@ from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
 
 # ---- reduce ----------------------------------------------------------------------------
 
-reduce_p = EnginePrimitive("reduce", multiple_results=True)
+reduce_p = EnginePrimitive("reduce", params={
+    "jaxpr": Jaxpr, "dimensions": Ints}, multiple_results=True)
 
 
 @reduce_p.def_abstract_eval
@@ -159,7 +162,8 @@ define_rules(reduce_p, _reduce_in_tree, _reduce_in_order, _reduce_batched)
 
 # ---- reduce_window ---------------------------------------------------------------------
 
-reduce_window_p = EnginePrimitive("reduce_window", multiple_results=True)
+reduce_window_p = EnginePrimitive("reduce_window", params={
+    "jaxpr": Jaxpr, **WINDOWS}, multiple_results=True)
 
 
 @reduce_window_p.def_abstract_eval
@@ -212,7 +216,9 @@ define_rules(reduce_window_p, _reduce_window_in_order, _reduce_window_in_order,
 # ---- select_and_scatter ----------------------------------------------------------------
 
 #: Selects an element in each window of an operand, and scatters a source's elements to these.
-select_and_scatter_p = EnginePrimitive("select_and_scatter")
+select_and_scatter_p = EnginePrimitive("select_and_scatter", params={
+    "select_jaxpr": Jaxpr, "scatter_jaxpr": Jaxpr, "window_dimensions": Ints,
+    "window_strides": Ints, "padding": Pairs})
 
 
 @select_and_scatter_p.def_abstract_eval

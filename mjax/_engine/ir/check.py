@@ -1,9 +1,9 @@
 """The type checker: the specification of well-formed jaxprs, on one screen.
 
-A jaxpr is well typed under three conditions. Each variable is bound once, before its uses. Each
-equation's results have the types that the primitive's abstract evaluation returns. The jaxpr's
-effects include those of its equations. If a primitive's params hold jaxprs, its `typecheck`
-compares their types with the operands'.
+A jaxpr is well typed under four conditions. Each variable is bound once, before its uses. Each
+equation has the params of the primitive's schema, if it declares one. Its results have the types
+that the abstract evaluation returns. The jaxpr's effects include those of its equations. If a
+primitive's params hold jaxprs, its `typecheck` compares their types with the operands'.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mjax._engine.ir.jaxpr import (
     effects_of,
     jaxprs_in_params,
 )
+from mjax._engine.ir.schema import Schema
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import AbstractValue, same_type_but_weak, typeof, types_of
 
@@ -58,7 +59,9 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
 def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
     in_avals = [_type_of(bound, atom, eqn) for atom in eqn.invars]
-    scope = eqn.primitive.scope
+    scope, schema = eqn.primitive.scope, eqn.primitive.schema
+    if schema is not None:
+        _check_params(schema, eqn)
     with contextlib.nullcontext() if scope is None else scope(**eqn.params):
         for inner in jaxprs_in_params(eqn.params):
             inner.cached(("checked", thread.settings), functools.partial(_checked, inner))
@@ -76,6 +79,21 @@ def _check_equation(bound: set[Var], eqn: JaxprEqn) -> None:
         _define(bound, var, eqn)
     if not effects <= eqn.effects:
         _fail(f"effects {set(effects)} are not all declared", eqn)
+
+
+def _check_params(schema: Schema, eqn: JaxprEqn) -> None:
+    """Compares names and types of the params with the schema."""
+    name, params = eqn.primitive.name, eqn.params
+    wrong = schema.misnamed(params)
+    if wrong:
+        _fail(f"{wrong}: the params of {name} are ({schema})", eqn)
+    wrong = schema.mistyped(params)
+    if wrong:
+        _fail(f"{name}: {wrong}", eqn)
+    for param, value in params.items():
+        if param not in schema.bodies and any(jaxprs_in_params({param: value})):
+            _fail(f"{name}: param {param!r} holds a jaxpr, so Jaxpr must be part of its type in "
+                  "the schema", eqn)
 
 
 def _type_of(bound: set[Var], atom: Any, eqn: JaxprEqn | None = None) -> Any:

@@ -62,12 +62,16 @@ class _Printer:
             return f"{_value_text(atom.val)}:{self.spelled(atom.aval)}"
         return self.names[atom]
 
-    def param(self, value: Any, indent: str) -> str:
+    def body(self, value: Any, indent: str) -> str:
+        """A param that holds programs."""
         if hasattr(value, "eqns"):
             return self.jaxpr(value, indent + "  ").lstrip()
-        if isinstance(value, (tuple, list)) and any(hasattr(v, "eqns") for v in value):
+        if isinstance(value, (tuple, list)):
             inner = indent + "  "
-            return "\n".join(["(", *(inner + self.param(v, inner) for v in value), indent + ")"])
+            return "\n".join(["(", *(inner + self.body(v, inner) for v in value), indent + ")"])
+        return self.param(value)
+
+    def param(self, value: Any) -> str:
         if isinstance(value, np.dtype):
             return value.name
         if callable(value) and hasattr(value, "__name__"):
@@ -82,11 +86,12 @@ class _Printer:
             return line + self.source(eqn)
         left = " ".join(map(self.result, eqn.outvars))
         name = self.paint(eqn.primitive.name, _BOLD)
-        show = getattr(eqn.primitive, "pretty", None)
-        params = show(eqn.params) if show else eqn.params
+        params = _shown(eqn.primitive, eqn.params)
         if params:
             inner = indent + "  "
-            items = [f"{k}={self.param(v, inner)}" for k, v in sorted(params.items())]
+            bodies = _bodies(eqn.primitive, params)
+            items = [f"{k}={self.body(v, inner) if k in bodies else self.param(v)}"
+                     for k, v in sorted(params.items())]
             # One line unless a jaxpr is among them: then one param a line.
             text = (f"\n{inner}".join(["", *items]) + f"\n{indent}" if any("\n" in i for i in items)
                     else " ".join(items))
@@ -117,6 +122,28 @@ class _Printer:
         if not body:
             return f"{head}{let} {tail}"
         return "\n".join([f"{head}{let}", *body, f"{indent}  {tail}"])
+
+
+def _shown(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """The params to print."""
+    rule = getattr(primitive, "pretty", None)
+    if rule is None:
+        return params
+    try:
+        return {**rule(params)}
+    except Exception as error:
+        error.add_note(f"Raised for the pretty rule of primitive {primitive.name!r}, which has to "
+                       "return the params to print, a dict.")
+        raise
+
+
+def _bodies(primitive: Any, params: dict[str, Any]) -> Iterable[str]:
+    """The names of params that hold programs: by the schema, if the primitive declares one."""
+    schema = getattr(primitive, "schema", None)
+    if schema is not None:
+        return schema.bodies
+    return [name for name, value in params.items() if any(
+        hasattr(v, "eqns") for v in (value if isinstance(value, (tuple, list)) else [value]))]
 
 
 def _value_text(value: Any) -> str:

@@ -36,7 +36,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- cholesky --------------------------------------------------------------------------
 
-cholesky_p = EnginePrimitive("cholesky")
+cholesky_p = EnginePrimitive("cholesky", params={})
 
 
 def _square(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -114,7 +114,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
 # ---- cholesky_update -------------------------------------------------------------------
 
-cholesky_update_p = EnginePrimitive("cholesky_update")
+cholesky_update_p = EnginePrimitive("cholesky_update", params={})
 
 
 def _updated(r: tuple[int, ...], w: tuple[int, ...]) -> list[tuple[int, ...]]:

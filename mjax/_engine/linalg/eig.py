@@ -42,7 +42,9 @@ class EigImplementation(enum.Enum):
     MAGMA = "magma"
 
 
-eig_p = EnginePrimitive("eig", multiple_results=True)
+eig_p = EnginePrimitive("eig", params={
+    "compute_left_eigenvectors": bool, "compute_right_eigenvectors": bool,
+    "enable_eigvec_derivs": bool, "implementation": Any}, multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, compute_left_eigenvectors: bool,

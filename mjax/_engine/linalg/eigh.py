@@ -40,7 +40,9 @@ class EighImplementation(enum.Enum):
     QDWH = "qdwh"
 
 
-eigh_p = EnginePrimitive("eigh", multiple_results=True)
+eigh_p = EnginePrimitive("eigh", params={
+    "lower": bool, "sort_eigenvalues": bool, "subset_by_index": tuple[int, int] | None,
+    "algorithm": Any}, multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, subset_by_index: tuple[int, int] | None, **_: Any

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType, Ints
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.linalg.matrices import INT32, nan_unless
@@ -35,7 +36,9 @@ Result = tuple[tuple[int, ...], Any]
 #: The platforms of GPUs, and their libraries of kernels.
 GPUS = {"cuda": "cusolver", "rocm": "hipsolver"}
 
-lapack_p = EnginePrimitive("lapack", multiple_results=True)
+lapack_p = EnginePrimitive("lapack", params={
+    "target": str, "stack": int, "results": tuple[tuple[Ints, AnyDType], ...],
+    "attributes": tuple[tuple[str, Any], ...], "aliases": tuple[Any, ...]}, multiple_results=True)
 
 
 @lapack_p.def_abstract_eval
@@ -150,7 +153,9 @@ def call_or_nan(name: str, operands: Sequence[Any], results: Sequence[Result], s
 
 # ---- XLA's kernels ---------------------------------------------------------------------
 
-xla_kernel_p = EnginePrimitive("xla_kernel", multiple_results=True)
+xla_kernel_p = EnginePrimitive("xla_kernel", params={
+    "target": str, "results": tuple[tuple[Ints, AnyDType], ...], "config": str},
+    multiple_results=True)
 
 
 @xla_kernel_p.def_abstract_eval

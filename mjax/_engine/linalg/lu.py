@@ -44,7 +44,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- lu --------------------------------------------------------------------------------
 
-lu_p = EnginePrimitive("lu", multiple_results=True)
+lu_p = EnginePrimitive("lu", params={}, multiple_results=True)
 define_matrix_types(
     lu_p, (2,), "fc", lambda shape: [shape, (min(shape),), shape[:1]],
     lambda dtype: [dtype, INT32, INT32])
@@ -152,7 +152,8 @@ def lu(x: Any) -> list[Any]:
 
 # ---- lu_pivots_to_permutation ----------------------------------------------------------
 
-lu_pivots_to_permutation_p = EnginePrimitive("lu_pivots_to_permutation")
+lu_pivots_to_permutation_p = EnginePrimitive("lu_pivots_to_permutation", params={
+    "permutation_size": int})
 
 
 @lu_pivots_to_permutation_p.def_abstract_eval

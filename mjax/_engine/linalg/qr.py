@@ -33,7 +33,8 @@ from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-qr_p = EnginePrimitive("qr", multiple_results=True)
+qr_p = EnginePrimitive("qr", params={
+    "pivoting": bool, "full_matrices": bool, "use_magma": Any}, multiple_results=True)
 
 
 def _shapes(shape: tuple[int, ...], *, pivoting: bool, full_matrices: bool, **_: Any

@@ -46,7 +46,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- geqrf: the reflectors of a QR decomposition ---------------------------------------
 
-geqrf_p = EnginePrimitive("geqrf", multiple_results=True)
+geqrf_p = EnginePrimitive("geqrf", params={}, multiple_results=True)
 define_matrix_types(geqrf_p, (2,), "fc", lambda shape: [shape, (min(shape),)])
 
 
@@ -92,7 +92,7 @@ def geqrf(a: Any) -> tuple[Any, Any]:
 
 # ---- geqp3: the same with column pivoting ----------------------------------------------
 
-geqp3_p = EnginePrimitive("geqp3", multiple_results=True)
+geqp3_p = EnginePrimitive("geqp3", params={}, multiple_results=True)
 define_matrix_types(
     geqp3_p, (2,), "fc", lambda shape: [shape, shape[1:], (min(shape),)],
     lambda dtype: [dtype, INT32, dtype])
@@ -231,7 +231,7 @@ def geqp3(a: Any) -> tuple[Any, Any, Any]:
 
 # ---- householder_product ---------------------------------------------------------------
 
-householder_product_p = EnginePrimitive("householder_product")
+householder_product_p = EnginePrimitive("householder_product", params={})
 
 
 def _check_product(a: tuple[int, ...], taus: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -297,7 +297,7 @@ def householder_product(a: Any, taus: Any) -> Any:
 
 # ---- ormqr -----------------------------------------------------------------------------
 
-ormqr_p = EnginePrimitive("ormqr")
+ormqr_p = EnginePrimitive("ormqr", params={"left": bool, "transpose": bool})
 
 
 def _check_multiply(a: tuple[int, ...], taus: tuple[int, ...], c: tuple[int, ...], *, left: bool,

@@ -16,7 +16,9 @@ from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
 # ---- schur -----------------------------------------------------------------------------
 
-schur_p = EnginePrimitive("schur", multiple_results=True)
+schur_p = EnginePrimitive("schur", params={
+    "compute_schur_vectors": bool, "sort_eig_vals": bool, "select_callable": Any},
+    multiple_results=True)
 
 
 def _schur_shapes(shape: tuple[int, ...], *, compute_schur_vectors: bool, **_: Any
@@ -78,7 +80,7 @@ def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = F
 
 # ---- hessenberg ------------------------------------------------------------------------
 
-hessenberg_p = EnginePrimitive("hessenberg", multiple_results=True)
+hessenberg_p = EnginePrimitive("hessenberg", params={}, multiple_results=True)
 
 
 def _hessenberg_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -126,7 +128,7 @@ def hessenberg(a: Any) -> list[Any]:
 
 # ---- tridiagonal -----------------------------------------------------------------------
 
-tridiagonal_p = EnginePrimitive("tridiagonal", multiple_results=True)
+tridiagonal_p = EnginePrimitive("tridiagonal", params={"lower": bool}, multiple_results=True)
 
 
 def _tridiagonal_shapes(shape: tuple[int, ...], *, lower: bool) -> list[tuple[int, ...]]:

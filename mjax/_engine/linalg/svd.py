@@ -59,7 +59,9 @@ class SvdAlgorithm(enum.Enum):
     DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
-svd_p = EnginePrimitive("svd", multiple_results=True)
+svd_p = EnginePrimitive("svd", params={
+    "full_matrices": bool, "compute_uv": bool, "subset_by_index": tuple[int, int] | None,
+    "algorithm": Any}, multiple_results=True)
 
 Subset = tuple[int, int] | None
 

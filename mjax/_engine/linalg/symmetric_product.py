@@ -11,7 +11,8 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-symmetric_product_p = EnginePrimitive("symmetric_product", exact_params=("alpha", "beta"))
+symmetric_product_p = EnginePrimitive("symmetric_product", params={
+    "alpha": float, "beta": float}, exact_params=("alpha", "beta"))
 
 
 def _shapes(a: tuple[int, ...], c: tuple[int, ...], **_: Any) -> list[tuple[int, ...]]:

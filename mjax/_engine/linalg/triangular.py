@@ -29,7 +29,9 @@ from mjax._engine.primitives.shapes import expand_dims, squeeze
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-triangular_solve_p = EnginePrimitive("triangular_solve")
+triangular_solve_p = EnginePrimitive("triangular_solve", params={
+    "left_side": bool, "lower": bool, "transpose_a": bool, "conjugate_a": bool,
+    "unit_diagonal": bool})
 
 
 def _shapes(a: tuple[int, ...], b: tuple[int, ...], *, left_side: bool, **_: Any

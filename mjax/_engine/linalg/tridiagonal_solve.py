@@ -30,7 +30,7 @@ from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tan
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.symbolic import Zero
 
-tridiagonal_solve_p = EnginePrimitive("tridiagonal_solve")
+tridiagonal_solve_p = EnginePrimitive("tridiagonal_solve", params={"perturb_singular": bool})
 
 
 def _shapes(dl: tuple[int, ...], d: tuple[int, ...], du: tuple[int, ...], b: tuple[int, ...], *,

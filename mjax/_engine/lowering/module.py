@@ -34,11 +34,10 @@ from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, flat, handler_of, ir, ir_type, op, size_ir
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.rule_errors import (
-    applied_at,
     bad_rule_result,
     carriers,
     describe_value,
-    rule_text,
+    name_rule,
 )
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
@@ -331,7 +330,7 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
     if ours and not ctx.module_context.checking:
         return results
-    return _checked_results(ctx, results)
+    return _checked_results(ctx, rule, results)
 
 
 def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[Any],
@@ -339,13 +338,11 @@ def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[An
     try:
         return rule(ctx, *operands, **params)
     except Exception as error:
-        if ctx.module_context.checking and not isinstance(error, LazyText):
-            error.add_note(f"Raised in {rule_text(ctx.primitive, 'lowering')}.\n"
-                           f"{applied_at(ctx.source)}")
+        name_rule(error, ctx.primitive, "lowering", params, ctx.source, rule)
         raise
 
 
-def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
+def _checked_results(ctx: LoweringContext, rule: Any, results: Any) -> list[Any]:
     """The results of a lowering rule, compared with the declared types."""
     try:
         values = [results] if isinstance(results, ir.Value) else flat(results)
@@ -353,12 +350,12 @@ def _checked_results(ctx: LoweringContext, results: Any) -> list[Any]:
     except (TypeError, AttributeError):
         bad_rule_result(ctx.primitive, "lowering", lambda: (
             f"returned {describe_value(results)}; it must return a list of ir.Values (such as the "
-            ".results of an operation)."), ctx.source)
+            ".results of an operation)."), ctx.source, rule)
     if actual != ctx.out_types:
         bad_rule_result(ctx.primitive, "lowering", lambda: (
             f"returned {len(actual)} results of types {', '.join(map(str, actual))}, but the "
             f"abstract evaluation says {', '.join(map(str, ctx.avals_out))}, that is "
-            f"{', '.join(map(str, ctx.out_types))}."), ctx.source)
+            f"{', '.join(map(str, ctx.out_types))}."), ctx.source, rule)
     return values
 
 

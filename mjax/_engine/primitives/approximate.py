@@ -23,8 +23,10 @@ from mjax._engine.primitives.sort import top_k_p, top_tangents
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 
-approx_top_k_p = EnginePrimitive("approx_top_k", multiple_results=True,
-                                 exact_params=("recall_target",))
+approx_top_k_p = EnginePrimitive("approx_top_k", params={
+    "k": int, "reduction_dimension": int, "recall_target": float, "is_max_k": bool,
+    "reduction_input_size_override": int, "aggregate_to_topk": bool}, multiple_results=True,
+    exact_params=("recall_target",))
 
 
 @approx_top_k_p.def_abstract_eval

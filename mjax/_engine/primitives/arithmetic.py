@@ -17,6 +17,7 @@ from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import dividing
 from mjax._engine.primitives.accuracy import AccuracyMode, accuracy_attributes
@@ -305,7 +306,8 @@ def _round_lowering(ctx: Any, x: Any, *, rounding_method: RoundingMethod) -> Any
     return op(f"stablehlo.round_nearest_{'even' if even else 'afz'}", ctx.out_types, [x])
 
 
-round_p, _ = unary("round", "f", _round_lowering, ZERO, "")
+round_p, _ = unary("round", "f", _round_lowering, ZERO, "",
+                   params={"rounding_method": RoundingMethod})
 
 
 @boundary
@@ -402,7 +404,8 @@ def _integer_pow_derivative(t: Any, out: Any, x: Any, *, y: int) -> Any:
     return mul(t, mul(_c(x, y), x if y == 2 else integer_pow(x, y - 1)))
 
 
-integer_pow_p, _ = unary("integer_pow", "iufc", _integer_pow_lowering, _integer_pow_derivative, "")
+integer_pow_p, _ = unary("integer_pow", "iufc", _integer_pow_lowering, _integer_pow_derivative, "",
+                         params={"y": int})
 
 
 @boundary
@@ -429,7 +432,7 @@ def integer_pow(x: Any, y: int) -> Any:
     return integer_pow_p.bind(x, y=int(y))
 
 
-pow_p = EnginePrimitive("pow")
+pow_p = EnginePrimitive("pow", params={})
 
 
 @pow_p.def_abstract_eval
@@ -554,7 +557,8 @@ def _conj_transpose(ct: Any, x: Any, *, input_dtype: Any) -> Any:
 
 
 conj_p = define_elementwise(
-    "conj", "fc", _conj_lowering, lambda dtype: _complex_of(dtypes.real_dtype(dtype), "conj"))
+    "conj", "fc", _conj_lowering, lambda dtype: _complex_of(dtypes.real_dtype(dtype), "conj"),
+    {"input_dtype": AnyDType})
 define_linear(conj_p, _conj_transpose)
 
 

@@ -10,7 +10,7 @@ from mjax._engine.primitives.emit import hlo
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero
 
-optimization_barrier_p = EnginePrimitive("optimization_barrier", multiple_results=True)
+optimization_barrier_p = EnginePrimitive("optimization_barrier", params={}, multiple_results=True)
 optimization_barrier_p.def_abstract_eval(lambda *operands: list(operands))
 # Keys pass as the arrays they are stored in.
 optimization_barrier_p.def_lowering(

@@ -18,7 +18,7 @@ from mjax._engine.primitives.shapes import batch_size, batch_to_front, broadcast
 from mjax._engine.primitives.tangents import define_jvp_from_result
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-clamp_p = EnginePrimitive("clamp")
+clamp_p = EnginePrimitive("clamp", params={})
 
 
 @clamp_p.def_abstract_eval

@@ -10,6 +10,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType
 from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.comparing import compare_ir
@@ -26,7 +27,8 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- convert_element_type --------------------------------------------------------------
 
-convert_element_type_p = EnginePrimitive("convert_element_type")
+convert_element_type_p = EnginePrimitive("convert_element_type", params={
+    "new_dtype": AnyDType, "weak_type": bool})
 
 
 @convert_element_type_p.def_abstract_eval
@@ -120,7 +122,7 @@ def convert(operand: Any, dtype: Any, weak_type: bool = False) -> Any:
 
 # ---- bitcast_convert_type --------------------------------------------------------------
 
-bitcast_convert_type_p = EnginePrimitive("bitcast_convert_type")
+bitcast_convert_type_p = EnginePrimitive("bitcast_convert_type", params={"new_dtype": AnyDType})
 
 
 def _bits(dtype: Any) -> int:
@@ -184,7 +186,8 @@ def _reduce_precision_lowering(ctx: Any, x: Any, *, exponent_bits: int, mantissa
         "mantissa_bits": ir.IntegerAttr.get(i32, mantissa_bits)})
 
 
-reduce_precision_p = define_elementwise("reduce_precision", "f", _reduce_precision_lowering)
+reduce_precision_p = define_elementwise("reduce_precision", "f", _reduce_precision_lowering,
+                                        params={"exponent_bits": int, "mantissa_bits": int})
 define_linear(reduce_precision_p, lambda ct, x, **params: reduce_precision_p.bind(ct, **params))
 
 

@@ -17,6 +17,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType, Ints, Pairs
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
@@ -176,7 +177,10 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[tuple[i
 # ---- type ------------------------------------------------------------------------------
 
 _NAME = "conv_general_dilated"
-conv_general_dilated_p = EnginePrimitive(_NAME)
+conv_general_dilated_p = EnginePrimitive(_NAME, params={
+    "window_strides": Ints, "padding": Pairs, "lhs_dilation": Ints, "rhs_dilation": Ints,
+    "dimension_numbers": ConvDimensionNumbers, "feature_group_count": int,
+    "batch_group_count": int, "precision": Any, "preferred_element_type": AnyDType | None})
 
 
 def _take(shape: Sequence[int], axes: Sequence[int]) -> Sizes:

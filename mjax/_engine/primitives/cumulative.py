@@ -61,7 +61,8 @@ _FLAT = 256
 
 #: One loop along the leading axis; only lowering rules make it, so it needs no other rules.
 #: `combine` goes from the totals so far and the next elements to the new totals.
-cumulative_loop_p = EnginePrimitive("cumulative_loop", multiple_results=True)
+cumulative_loop_p = EnginePrimitive("cumulative_loop", params={
+    "combine": Jaxpr, "reverse": bool}, multiple_results=True)
 cumulative_loop_p.def_abstract_eval(lambda *xs, combine, reverse: list(xs))
 
 
@@ -148,7 +149,7 @@ def shift(x: Any, axis: int, reverse: bool, fill: Any) -> Any:
 
 # ---- the recurrence --------------------------------------------------------------------
 
-linear_recurrence_p = EnginePrimitive("linear_recurrence")
+linear_recurrence_p = EnginePrimitive("linear_recurrence", params={"axis": int, "reverse": bool})
 
 
 @linear_recurrence_p.def_abstract_eval
@@ -221,7 +222,7 @@ def _define_cumulative(name: str, kinds: str, combine: Callable[[Any, Any], Any]
       doc: one sentence for the docstring.
       example: arguments and result, as Python code.
     """
-    primitive = EnginePrimitive(name)
+    primitive = EnginePrimitive(name, params={"axis": int, "reverse": bool})
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axis: int, reverse: bool) -> ShapedArray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert, convert_ir
 from mjax._engine.primitives.emit import hlo, ir_type
@@ -32,7 +33,9 @@ DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]],
                             tuple[Sequence[int], Sequence[int]]]
 
-dot_general_p = EnginePrimitive("dot_general")
+dot_general_p = EnginePrimitive("dot_general", params={
+    "dimension_numbers": DotDimensionNumbers, "precision": Any,
+    "preferred_element_type": AnyDType | None})
 
 # ---- type ------------------------------------------------------------------------------
 

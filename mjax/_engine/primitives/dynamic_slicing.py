@@ -14,6 +14,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import index, is_symbolic_dim
 from mjax._engine.ir.types import ShapedArray, same_array_type, typeof
 from mjax._engine.primitives.arithmetic import add, lt, rem
@@ -44,8 +45,8 @@ from mjax._engine.primitives.tangents import aval_of, define_jointly_linear
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
-dynamic_slice_p = EnginePrimitive("dynamic_slice", structural=True)
-dynamic_update_slice_p = EnginePrimitive("dynamic_update_slice", structural=True)
+dynamic_slice_p = EnginePrimitive("dynamic_slice", params={"slice_sizes": Ints}, structural=True)
+dynamic_update_slice_p = EnginePrimitive("dynamic_update_slice", params={}, structural=True)
 
 
 def _check_starts(name: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:

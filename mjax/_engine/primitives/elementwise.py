@@ -8,13 +8,14 @@ size 1 stretch to the others' sizes. The tables of operations are in `arithmetic
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import NO_PARAMS
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.accuracy import accuracy_attributes, accuracy_params
 from mjax._engine.primitives.comparing import compare_ir
@@ -74,7 +75,8 @@ def check_kinds(name: str, aval: ShapedArray, kinds: str, position: int = 0) -> 
 
 
 def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
-                       result: Callable[[Any], Any] | None = None) -> Primitive:
+                       result: Callable[[Any], Any] | None = None,
+                       params: Mapping[str, Any] = NO_PARAMS) -> Primitive:
     """A primitive that works element by element, with type, lowering and batching rules.
 
     Args:
@@ -83,8 +85,9 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
       lowering: the name of a StableHLO or CHLO operation, or `(ctx, *operands, **params) ->
         values` on operands already broadcast to the result's shape.
       result: result dtype from that of the first operand; the same by default.
+      params: its schema.
     """
-    primitive = EnginePrimitive(name)
+    primitive = EnginePrimitive(name, params=params)
     operands = (kinds,) if isinstance(kinds, str) else tuple(kinds)
 
     @primitive.def_abstract_eval

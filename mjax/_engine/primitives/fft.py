@@ -19,6 +19,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.promotion import inexact_dtype
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
@@ -48,7 +49,7 @@ class FftType(enum.IntEnum):
 #: The greatest number of axes that XLA transforms at once.
 MOST_AXES = 3
 
-fft_p = EnginePrimitive("fft")
+fft_p = EnginePrimitive("fft", params={"fft_type": FftType, "fft_lengths": Ints})
 
 
 def _expected(fft_type: FftType, lengths: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

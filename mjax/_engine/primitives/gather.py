@@ -17,6 +17,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import canonicalize_axis, pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import beyond, index, is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.comparing import compare_ir
@@ -176,7 +177,10 @@ def check_batching(name: str, operand: ShapedArray, indices: ShapedArray, dims: 
 
 # ---- gather ----------------------------------------------------------------------------
 
-gather_p = EnginePrimitive("gather", structural=True, exact_params=("fill_value",))
+gather_p = EnginePrimitive("gather", params={
+    "dimension_numbers": GatherDimensionNumbers, "slice_sizes": Ints, "indices_are_sorted": bool,
+    "unique_indices": bool, "mode": GatherScatterMode, "fill_value": Any},
+    structural=True, exact_params=("fill_value",))
 
 
 @gather_p.def_abstract_eval

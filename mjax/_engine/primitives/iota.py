@@ -8,12 +8,13 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType, Ints
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import iota_ir
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-iota_p = EnginePrimitive("iota")
+iota_p = EnginePrimitive("iota", params={"dtype": AnyDType, "shape": Ints, "dimension": int})
 
 
 @iota_p.def_abstract_eval

@@ -8,6 +8,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.along_axis import batched_alike, define_batching_along
 from mjax._engine.primitives.emit import broadcast_ir, i64_attr, ir_type, op, reshape_ir, slice_ir
@@ -40,7 +41,7 @@ def _concatenate_ir(out_type: Any, values: Sequence[Any], dimension: int) -> Any
 
 # ---- concatenate -----------------------------------------------------------------------
 
-concatenate_p = EnginePrimitive("concatenate", structural=True)
+concatenate_p = EnginePrimitive("concatenate", params={"dimension": int}, structural=True)
 
 
 @concatenate_p.def_abstract_eval
@@ -120,7 +121,8 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 
 # ---- split -----------------------------------------------------------------------------
 
-split_p = EnginePrimitive("split", multiple_results=True, structural=True)
+split_p = EnginePrimitive("split", params={
+    "sizes": Ints, "axis": int}, multiple_results=True, structural=True)
 
 
 @split_p.def_abstract_eval
@@ -180,8 +182,8 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
 
 # ---- stack, unstack --------------------------------------------------------------------
 
-stack_p = EnginePrimitive("stack", structural=True)
-unstack_p = EnginePrimitive("unstack", multiple_results=True, structural=True)
+stack_p = EnginePrimitive("stack", params={"axis": int}, structural=True)
+unstack_p = EnginePrimitive("unstack", params={"axis": int}, multiple_results=True, structural=True)
 
 
 @stack_p.def_abstract_eval
@@ -286,7 +288,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 # ---- tile ------------------------------------------------------------------------------
 
-tile_p = EnginePrimitive("tile", structural=True)
+tile_p = EnginePrimitive("tile", params={"reps": Ints}, structural=True)
 
 
 @tile_p.def_abstract_eval

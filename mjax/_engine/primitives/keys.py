@@ -18,6 +18,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, moveaxis
@@ -217,7 +218,7 @@ def _check_keys(name: str, aval: Any) -> PRNGImpl:
     return aval.dtype._impl
 
 
-random_seed_p = EnginePrimitive("random_seed")
+random_seed_p = EnginePrimitive("random_seed", params={"impl": PRNGImpl})
 
 
 @random_seed_p.def_abstract_eval
@@ -230,7 +231,7 @@ def _random_seed_type(seeds: Any, *, impl: PRNGImpl) -> ShapedArray:
 
 random_seed_p.def_lowering(traced(lambda seeds, *, impl: wrap(impl.seed(seeds), impl)))
 
-random_split_p = EnginePrimitive("random_split")
+random_split_p = EnginePrimitive("random_split", params={"shape": Ints})
 
 
 @random_split_p.def_abstract_eval
@@ -246,7 +247,7 @@ def _random_split_lowering(keys: Any, *, shape: tuple[int, ...]) -> Any:
     return wrap(impl.split(unwrap(keys), shape), impl)
 
 
-random_fold_in_p = EnginePrimitive("random_fold_in")
+random_fold_in_p = EnginePrimitive("random_fold_in", params={})
 
 
 @random_fold_in_p.def_abstract_eval
@@ -270,7 +271,7 @@ def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
     return wrap(impl.fold_in(storage, data), impl)
 
 
-random_bits_p = EnginePrimitive("random_bits")
+random_bits_p = EnginePrimitive("random_bits", params={"bit_width": int, "shape": Ints})
 
 
 @random_bits_p.def_abstract_eval
@@ -288,7 +289,7 @@ def _random_bits_lowering(keys: Any, *, bit_width: int, shape: tuple[int, ...]) 
     return keys.dtype._impl.random_bits(unwrap(keys), bit_width, shape)
 
 
-random_wrap_p = EnginePrimitive("random_wrap")
+random_wrap_p = EnginePrimitive("random_wrap", params={"impl": PRNGImpl})
 
 
 @random_wrap_p.def_abstract_eval
@@ -305,7 +306,7 @@ def _random_wrap_type(data: Any, *, impl: PRNGImpl) -> ShapedArray:
 # Keys are stored as this array.
 random_wrap_p.def_lowering(lambda ctx, data, *, impl: [data])
 
-random_unwrap_p = EnginePrimitive("random_unwrap")
+random_unwrap_p = EnginePrimitive("random_unwrap", params={})
 
 
 @random_unwrap_p.def_abstract_eval
@@ -316,7 +317,7 @@ def _random_unwrap_type(keys: Any) -> ShapedArray:
 
 random_unwrap_p.def_lowering(lambda ctx, keys: [keys])
 
-random_clone_p = EnginePrimitive("random_clone")
+random_clone_p = EnginePrimitive("random_clone", params={})
 
 
 @random_clone_p.def_abstract_eval

@@ -12,7 +12,7 @@ from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-stage_p = EnginePrimitive("stage", structural=True)
+stage_p = EnginePrimitive("stage", params={}, structural=True)
 stage_p.def_abstract_eval(lambda x: x)
 stage_p.def_lowering(lambda ctx, x: [x])
 define_linear(stage_p, lambda ct, x: ct)

@@ -9,7 +9,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-name_p = EnginePrimitive("name")
+name_p = EnginePrimitive("name", params={"name": str})
 name_p.def_impl(lambda x, *, name: x)
 name_p.def_abstract_eval(lambda x, *, name: x)
 name_p.def_lowering(lambda ctx, x, *, name: [x])

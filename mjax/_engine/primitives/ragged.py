@@ -19,6 +19,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
@@ -66,7 +67,9 @@ class RaggedDotDimensionNumbers(Record):
 
 
 _NAME = "ragged_dot_general"
-ragged_dot_general_p = EnginePrimitive(_NAME)
+ragged_dot_general_p = EnginePrimitive(_NAME, params={
+    "ragged_dot_dimension_numbers": RaggedDotDimensionNumbers, "precision": Any,
+    "preferred_element_type": AnyDType | None})
 
 # ---- type ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import surely
+from mjax._engine.ir.schema import AnyDType, Ints
 from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives import comparing
@@ -111,7 +112,7 @@ def _define_reduction(name: str, kinds: str, identity: Callable[[Any], Any],
       example: its result for [1, 5, 6], as Python code.
       keeps_weak: whether the reduction of a weakly typed operand is weakly typed.
     """
-    primitive = EnginePrimitive(name)
+    primitive = EnginePrimitive(name, params={"axes": Ints})
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...]) -> ShapedArray:
@@ -262,7 +263,7 @@ reduce_xor_p, reduce_xor = _define_bitwise(
 
 def _define_arg(name: str, operation: str, direction: str, identity: Callable[[Any], Any],
                 doc: str, example: str) -> tuple[Primitive, Any]:
-    primitive = EnginePrimitive(name)
+    primitive = EnginePrimitive(name, params={"axes": Ints, "index_dtype": AnyDType})
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: tuple[int, ...], index_dtype: Any) -> ShapedArray:

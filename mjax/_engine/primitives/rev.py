@@ -8,13 +8,14 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.emit import dense_i64, op
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import shift_axes
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-rev_p = EnginePrimitive("rev", structural=True)
+rev_p = EnginePrimitive("rev", params={"dimensions": Ints}, structural=True)
 
 
 @rev_p.def_abstract_eval

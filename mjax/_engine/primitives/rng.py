@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import AnyDType, Ints
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import bitwise_xor
@@ -51,7 +52,8 @@ class RandomAlgorithm(enum.IntEnum):
 
 # ---- rng_bit_generator -----------------------------------------------------------------
 
-rng_bit_generator_p = EnginePrimitive("rng_bit_generator", multiple_results=True)
+rng_bit_generator_p = EnginePrimitive("rng_bit_generator", params={
+    "shape": Ints, "dtype": AnyDType, "algorithm": RandomAlgorithm}, multiple_results=True)
 
 
 @rng_bit_generator_p.def_abstract_eval
@@ -135,7 +137,7 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
 
 # ---- rng_uniform -----------------------------------------------------------------------
 
-rng_uniform_p = EnginePrimitive("rng_uniform")
+rng_uniform_p = EnginePrimitive("rng_uniform", params={"shape": Ints})
 
 
 @rng_uniform_p.def_abstract_eval

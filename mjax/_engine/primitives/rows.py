@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NotRequired
 
+from mjax._engine.ir.schema import NO_PARAMS
+from mjax._engine.primitives.accuracy import AccuracyMode, Tolerance
 from mjax._engine.primitives.elementwise import define_elementwise, public_function
 from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result, define_zero_jvp
 from mjax._engine.tracing.primitive import Primitive
@@ -12,9 +14,9 @@ from mjax._engine.tracing.primitive import Primitive
 
 def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] | None, doc: str,
           result: Callable[[Any], Any] | None = None, public: str = "", args: str = "x",
-          example: str = "") -> tuple[Primitive, Any]:
-    """A row of the tables: an elementwise function of one operand."""
-    primitive = define_elementwise(name, kinds, lowering, result)
+          example: str = "", params: Mapping[str, Any] = NO_PARAMS) -> tuple[Primitive, Any]:
+    """A row of the tables: an elementwise function of one operand, with these params."""
+    primitive = define_elementwise(name, kinds, lowering, result, params)
     _define_derivatives(primitive, derivative)
     return primitive, public_function(primitive, public or name, doc, args, kinds, example)
 
@@ -47,7 +49,8 @@ def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..
     """
     return unary(name, kinds, lowering, derivative,
                  doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),
-                 args="x, *, accuracy=None", example=example)
+                 args="x, *, accuracy=None", example=example,
+                 params={"accuracy": NotRequired[Tolerance | AccuracyMode]})
 
 
 def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,

@@ -8,7 +8,7 @@ here, below scatter_add.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mjax._engine.base.errors import LazyNoDerivativeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
+from mjax._engine.ir.schema import NO_PARAMS
 from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, bitwise_or, div, eq, mul, ne, neg
@@ -217,15 +218,19 @@ def _place_among(axes: Sequence[int], nth: int, current: int | None, rank: int) 
     return current if current is not None and low <= current <= high else low
 
 
-def define_scatter(name: str, kinds: str, combine: Callable[..., Any]) -> Primitive:
+def define_scatter(name: str, kinds: str, combine: Callable[..., Any],
+                   more_params: Mapping[str, Any] = NO_PARAMS) -> Primitive:
     """A scatter primitive with type, lowering and batching rules.
 
     Args:
       name: its name.
       kinds: accepted dtype kinds.
       combine: `(ctx, old, new) -> values` emits the written values, from scalars.
+      more_params: its schema, besides the params of all scatters.
     """
-    primitive = EnginePrimitive(name, structural="X" in kinds)
+    primitive = EnginePrimitive(name, params={
+        "dimension_numbers": ScatterDimensionNumbers, "indices_are_sorted": bool,
+        "unique_indices": bool, "mode": GatherScatterMode, **more_params}, structural="X" in kinds)
 
     @primitive.def_abstract_eval
     def type_rule(operand: Any, indices: Any, updates: Any, *, dimension_numbers: Any,

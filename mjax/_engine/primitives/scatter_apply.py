@@ -9,6 +9,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.program_caches import programs_of
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.primitives.scatter import (
@@ -21,7 +22,8 @@ from mjax._engine.primitives.scatter import (
 from mjax._engine.primitives.shapes import canonical_shape, full
 from mjax._engine.tracing.stage import trace_to_jaxpr
 
-scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda lowering, old, new: [new])
+scatter_apply_p = define_scatter("scatter-apply", "biufc", lambda lowering, old, new: [new],
+                                 {"update_jaxpr": Jaxpr})
 
 
 @scatter_apply_p.def_lowering

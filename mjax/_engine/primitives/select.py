@@ -16,7 +16,7 @@ from mjax._engine.primitives.tangents import define_jointly_linear
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
-select_n_p = EnginePrimitive("select_n", structural=True)
+select_n_p = EnginePrimitive("select_n", params={}, structural=True)
 
 
 @select_n_p.def_abstract_eval

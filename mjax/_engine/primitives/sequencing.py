@@ -15,13 +15,13 @@ from mjaxlib_shim.mlir import unread_use
 
 # ---- tokens ----------------------------------------------------------------------------
 
-create_token_p = EnginePrimitive("create_token")
+create_token_p = EnginePrimitive("create_token", params={})
 create_token_p.def_abstract_eval(lambda: abstract_token)
 create_token_p.def_lowering(lambda ctx: [hlo.create_token()])
 create_token_p.def_jvp(lambda primals, tangents: _with_zero(create_token_p.bind()))
 create_token_p.def_batch(lambda args, dims: (create_token_p.bind(), None))
 
-after_all_p = EnginePrimitive("after_all")
+after_all_p = EnginePrimitive("after_all", params={})
 
 
 @after_all_p.def_abstract_eval
@@ -98,7 +98,7 @@ class NoDCEEffect(Effect):
 
 
 no_dce_effect = NoDCEEffect()
-dce_sink_p = EnginePrimitive("dce_sink", multiple_results=True)
+dce_sink_p = EnginePrimitive("dce_sink", params={"prevent_mlir_dce": bool}, multiple_results=True)
 dce_sink_p.def_impl(lambda x, *, prevent_mlir_dce: [])
 dce_sink_p.def_effectful_abstract_eval(lambda x, *, prevent_mlir_dce: ([], {no_dce_effect}))
 

@@ -20,6 +20,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import is_reference
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import index, is_constant_shape, is_symbolic_dim
 from mjax._engine.ir.types import ShapedArray, has_array_type, physical_aval, typeof
 from mjax._engine.primitives.emit import broadcast_ir, dense_i64, hlo, op, reduce_ir, reshape_ir
@@ -30,7 +31,8 @@ from mjax._engine.tracing.variance import pvary_p, sorted_axes
 
 # ---- broadcast_in_dim ------------------------------------------------------------------
 
-broadcast_in_dim_p = EnginePrimitive("broadcast_in_dim", structural=True)
+broadcast_in_dim_p = EnginePrimitive("broadcast_in_dim", params={
+    "shape": Ints, "broadcast_dimensions": Ints}, structural=True)
 
 
 @broadcast_in_dim_p.def_abstract_eval
@@ -110,7 +112,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
 
 # ---- reduce_sum ------------------------------------------------------------------------
 
-reduce_sum_p = EnginePrimitive("reduce_sum")
+reduce_sum_p = EnginePrimitive("reduce_sum", params={"axes": Ints})
 
 
 def reduced_shape(x: ShapedArray, axes: tuple[int, ...], name: str) -> tuple[int, ...]:
@@ -198,7 +200,8 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
 
 # ---- reshape ---------------------------------------------------------------------------
 
-reshape_p = EnginePrimitive("reshape", structural=True)
+reshape_p = EnginePrimitive("reshape", params={
+    "new_sizes": Ints, "dimensions": Ints | None}, structural=True)
 
 
 @reshape_p.def_abstract_eval
@@ -257,7 +260,7 @@ def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | 
 
 # ---- transpose -------------------------------------------------------------------------
 
-transpose_p = EnginePrimitive("transpose", structural=True)
+transpose_p = EnginePrimitive("transpose", params={"permutation": Ints}, structural=True)
 
 
 @transpose_p.def_abstract_eval
@@ -316,7 +319,7 @@ def moveaxis(x: Any, source: int, destination: int) -> Any:
 
 # ---- squeeze, expand_dims --------------------------------------------------------------
 
-squeeze_p = EnginePrimitive("squeeze", structural=True)
+squeeze_p = EnginePrimitive("squeeze", params={"dimensions": Ints}, structural=True)
 
 
 @squeeze_p.def_abstract_eval
@@ -414,7 +417,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 # ---- copy ------------------------------------------------------------------------------
 
-copy_p = EnginePrimitive("copy", structural=True)
+copy_p = EnginePrimitive("copy", params={}, structural=True)
 copy_p.def_abstract_eval(lambda x: x)
 copy_p.def_lowering(lambda ctx, x: [x])
 define_linear(copy_p, lambda ct, x: ct)

@@ -12,6 +12,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import dilated, index
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.emit import hlo, ir, pad_ir, slice_ir
@@ -35,7 +36,8 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 # ---- slice -----------------------------------------------------------------------------
 
-slice_p = EnginePrimitive("slice", structural=True)
+slice_p = EnginePrimitive("slice", params={
+    "start_indices": Ints, "limit_indices": Ints, "strides": Ints | None}, structural=True)
 
 
 @slice_p.def_abstract_eval
@@ -192,7 +194,8 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
 
 # ---- pad -------------------------------------------------------------------------------
 
-pad_p = EnginePrimitive("pad", structural=True)
+pad_p = EnginePrimitive("pad", params={
+    "padding_config": tuple[tuple[int, int, int], ...]}, structural=True)
 
 
 @pad_p.def_abstract_eval

@@ -33,7 +33,8 @@ from mjaxlib_shim.mlir import takes_top_k
 
 # ---- sort ------------------------------------------------------------------------------
 
-sort_p = EnginePrimitive("sort", multiple_results=True)
+sort_p = EnginePrimitive("sort", params={
+    "dimension": int, "is_stable": bool, "num_keys": int}, multiple_results=True)
 
 
 @sort_p.def_abstract_eval
@@ -201,7 +202,7 @@ def argsort(operand: Any, dimension: int = -1, is_stable: bool = True) -> Any:
 
 # ---- top_k -----------------------------------------------------------------------------
 
-top_k_p = EnginePrimitive("top_k", multiple_results=True)
+top_k_p = EnginePrimitive("top_k", params={"k": int, "axis": int}, multiple_results=True)
 
 
 @top_k_p.def_abstract_eval

@@ -22,7 +22,7 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
 
-add_any_p = EnginePrimitive("add_any")
+add_any_p = EnginePrimitive("add_any", params={})
 
 
 @add_any_p.def_abstract_eval
@@ -252,7 +252,7 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
 
 # ---- stop_gradient ---------------------------------------------------------------------
 
-stop_gradient_p = EnginePrimitive("stop_gradient")
+stop_gradient_p = EnginePrimitive("stop_gradient", params={})
 stop_gradient_p.def_abstract_eval(lambda x: x)
 stop_gradient_p.def_lowering(lambda ctx, x: [x])
 stop_gradient_p.def_batch(lambda args, dims: (stop_gradient_p.bind(args[0]), dims[0]))

@@ -18,6 +18,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import (
@@ -52,7 +53,7 @@ _uint32 = np.dtype("uint32")
 
 def define_hash(name: str, results: int, lowering: Any) -> Primitive:
     """The primitive of a hash of key words and counter words; it has a result per counter word."""
-    primitive = EnginePrimitive(name, multiple_results=True)
+    primitive = EnginePrimitive(name, params={}, multiple_results=True)
 
     @primitive.def_abstract_eval
     def type_rule(*operands: Any) -> list[ShapedArray]:
@@ -108,7 +109,8 @@ threefry2x32_p = define_hash("threefry2x32", 2, _threefry2x32_lowering)
 
 # ---- counters --------------------------------------------------------------------------
 
-iota_2x32_shape_p = EnginePrimitive("iota_2x32_shape", multiple_results=True)
+iota_2x32_shape_p = EnginePrimitive("iota_2x32_shape", params={
+    "shape": Ints}, multiple_results=True)
 iota_2x32_shape_p.def_abstract_eval(lambda *, shape: [ShapedArray(shape, _uint32)] * 2)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.schema import Ints, Pairs
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.along_axis import batched_alike
@@ -51,6 +52,9 @@ from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 #: The params of windows, by name.
 Windows = dict[str, Any]
+#: The schema of reductions over windows.
+WINDOWS = {"window_dimensions": Ints, "window_strides": Ints, "padding": Pairs,
+           "base_dilation": Ints, "window_dilation": Ints}
 _FILLED = {"window_dimensions": 1, "window_strides": 1, "padding": (0, 0), "base_dilation": 1,
            "window_dilation": 1}
 
@@ -188,7 +192,7 @@ def _define_window_reduction(name: str, kinds: str, identity: Callable[[Any], An
       identity: dtype -> the identity of the operation, also used for padding.
       combine: dtype -> a function that emits the operation on two scalars.
     """
-    primitive = EnginePrimitive(name)
+    primitive = EnginePrimitive(name, params=WINDOWS)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, **params: Any) -> ShapedArray:
@@ -269,7 +273,8 @@ def _check_pair(name: str, x: ShapedArray, operand: ShapedArray, select: Primiti
 
 
 #: The tangents at the extreme elements of an operand's windows.
-select_and_gather_add_p = EnginePrimitive("select_and_gather_add")
+select_and_gather_add_p = EnginePrimitive("select_and_gather_add", params={
+    "select_prim": Primitive, **WINDOWS})
 
 
 @select_and_gather_add_p.def_abstract_eval
@@ -349,7 +354,8 @@ def _gather_by_slices(tangents: Any, operand: Any, select: Primitive, params: Wi
 # ---- select_and_scatter_add ------------------------------------------------------------
 
 #: Adds each source element, in an array of zeros, where an operand's window is extreme.
-select_and_scatter_add_p = EnginePrimitive("select_and_scatter_add")
+select_and_scatter_add_p = EnginePrimitive("select_and_scatter_add", params={
+    "select_prim": Primitive, "window_dimensions": Ints, "window_strides": Ints, "padding": Pairs})
 
 
 def check_source(name: str, source: ShapedArray, operand: ShapedArray, params: Windows) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, NamedTuple, NoReturn
 
@@ -184,9 +184,9 @@ def refuse_unbound(name: Hashable, who: str = "") -> NoReturn:
         f"mjax.vmap(..., axis_name={name!r}), or mjax.shard_map on a mesh with this axis."))
 
 
-def collective(name: str, own_varying: bool = False) -> Primitive:
+def collective(name: str, params: Mapping[str, Any], own_varying: bool = False) -> Primitive:
     """A primitive whose types depend on the axes in scope."""
-    primitive = EnginePrimitive(name, types_cacheable=False, own_varying=own_varying)
+    primitive = EnginePrimitive(name, params=params, types_cacheable=False, own_varying=own_varying)
     primitive.def_collective_axes(lambda *avals, **params: frozenset(_names_in(params)))
     return primitive
 

@@ -15,6 +15,7 @@ import numpy as np
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
+from mjax._engine.ir.schema import AxisNames, Pairs
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import eq
 from mjax._engine.primitives.dynamic_slicing import dynamic_index_in_dim
@@ -52,7 +53,7 @@ from mjax._engine.transforms.batching import AxisData
 
 # ---- ppermute, pbroadcast --------------------------------------------------------------
 
-ppermute_p = collective("ppermute")
+ppermute_p = collective("ppermute", {"axis_name": AxisNames, "perm": Pairs})
 
 
 @ppermute_p.def_abstract_eval
@@ -155,7 +156,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, list(zip(perm, range(len(perm)), strict=True)))
 
 
-pbroadcast_p = collective("pbroadcast")
+pbroadcast_p = collective("pbroadcast", {"axis_name": Any, "source": int})
 
 
 @pbroadcast_p.def_abstract_eval
@@ -213,7 +214,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
 
 # ---- all_to_all ------------------------------------------------------------------------
 
-all_to_all_p = collective("all_to_all")
+all_to_all_p = collective("all_to_all", {
+    "axis_name": Any, "split_axis": int, "concat_axis": int, "tiled": bool,
+    "axis_index_groups": Groups | None})
 
 
 @all_to_all_p.def_abstract_eval

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.pytree import tree_map
+from mjax._engine.ir.schema import NO_PARAMS, AxisNames
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.primitives.arithmetic import mul
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
@@ -72,8 +73,15 @@ def merge_axes(x: Any, place: int, count: int = 2) -> Any:
 # ---- all_gather, psum_scatter ----------------------------------------------------------
 
 
-def _define_gather(name: str, own_varying: bool = False) -> Primitive:
-    primitive = collective(name, own_varying)
+_BY_GROUPS: Mapping[str, Any] = {"axis_index_groups": Groups | None}
+
+
+def _params(dimension: str, more: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {dimension: int, "axis_name": AxisNames, "axis_size": int, "tiled": bool, **more}
+
+
+def _define_gather(name: str, more: Mapping[str, Any], own_varying: bool = False) -> Primitive:
+    primitive = collective(name, _params("all_gather_dimension", more), own_varying)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, all_gather_dimension: int, axis_name: Names, axis_size: int,
@@ -106,7 +114,8 @@ def _define_transposes(gather_p: Primitive, scatter_p: Primitive) -> None:
         ct, all_gather_dimension=scatter_dimension, **params))
 
 
-all_gather_p, reduce_scatter_p = _define_gather("all_gather"), collective("reduce_scatter")
+all_gather_p = _define_gather("all_gather", _BY_GROUPS)
+reduce_scatter_p = collective("reduce_scatter", _params("scatter_dimension", _BY_GROUPS))
 _define_transposes(all_gather_p, reduce_scatter_p)
 
 
@@ -262,8 +271,8 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
 
 # ---- all_gather_invariant, pscatter ----------------------------------------------------
 
-all_gather_invariant_p = _define_gather("all_gather_invariant", own_varying=True)
-pscatter_p = collective("pscatter", own_varying=True)
+all_gather_invariant_p = _define_gather("all_gather_invariant", NO_PARAMS, own_varying=True)
+pscatter_p = collective("pscatter", _params("scatter_dimension", NO_PARAMS), own_varying=True)
 pscatter_p.def_collective_axes(None)
 _define_transposes(all_gather_invariant_p, pscatter_p)
 def_mesh_batch(all_gather_invariant_p, "all_gather_dimension")

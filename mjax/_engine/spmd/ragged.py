@@ -12,6 +12,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import is_integer
+from mjax._engine.ir.schema import AxisNames
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, bitwise_and, ge, lt, max, mul, sub
 from mjax._engine.primitives.convert import convert
@@ -50,7 +51,8 @@ from mjax._engine.transforms.batching import AxisData, batch_flat
 _NAME = "ragged_all_to_all"
 _VECTORS = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")
 
-ragged_all_to_all_p = collective(_NAME)
+ragged_all_to_all_p = collective(_NAME, {
+    "axis_name": AxisNames, "axis_index_groups": Groups | None})
 
 # ---- type ------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_map
+from mjax._engine.ir.schema import AxisNames
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
 from mjax._engine.primitives.convert import convert_element_type
@@ -101,7 +102,8 @@ def _define(name: str, over_axes: Primitive, all_reduce: Callable[..., Any],
       all_reduce: `(ctx, x, pairs) -> result`, emits it between partitions.
       of_equals: the result where all elements are the same, from one and their number.
     """
-    primitive, invariant = collective(name), collective(f"{name}_invariant", own_varying=True)
+    primitive = collective(name, {"axes": AxisNames, "axis_index_groups": Groups | None})
+    invariant = collective(f"{name}_invariant", {"axes": AxisNames}, own_varying=True)
 
     @primitive.def_abstract_eval
     def type_rule(x: Any, *, axes: Names, axis_index_groups: Groups | None) -> ShapedArray:
@@ -405,7 +407,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 
 # ---- axis_index ------------------------------------------------------------------------
 
-axis_index_p = collective("axis_index", own_varying=True)
+axis_index_p = collective("axis_index", {"axis_name": Any}, own_varying=True)
 axis_index_p.def_collective_axes(None)
 
 

@@ -34,7 +34,10 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 T = TypeVar("T")
 Specs = tuple[PartitionSpec, ...]
 
-shard_map_p = EnginePrimitive("shard_map", multiple_results=True)
+shard_map_p = EnginePrimitive("shard_map", params={
+    "jaxpr": Jaxpr, "mesh": Any, "in_specs": tuple[PartitionSpec, ...],
+    "out_specs": tuple[PartitionSpec, ...], "manual_axes": frozenset[Any], "check_vma": bool},
+    multiple_results=True)
 
 
 class Region(Record):

@@ -13,7 +13,13 @@ from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
 from mjax._engine.tracing.flat import refuse_leaf
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, check_alive
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import bad_rule_result, check_lists, describe_value
+from mjax._engine.tracing.rule_errors import (
+    bad_rule_result,
+    check_lists,
+    describe_value,
+    name_rule,
+)
+from mjax._engine.tracing.rule_results import check_values
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 
@@ -40,14 +46,21 @@ class Evaluation(Interpreter):
             check_alive(arg)
             if type(arg) is Zero or type(arg) is UndefinedPrimal:
                 typeof(arg)  # refuses it
+        typed = primitive.abstract_eval is not None and primitive.types_cacheable
+        if not typed:
+            primitive.check_params(params)
         try:
             out = impl(*args, **params)
-        except TypeError:
-            _refuse_operands(primitive, args)
+        except Exception as error:
+            if isinstance(error, TypeError):
+                _refuse_operands(primitive, args)
+            name_rule(error, primitive, "impl", params)
             raise
         # If jaxprs among the params determine the types, the impl runs these jaxprs.
-        if primitive.abstract_eval is not None and primitive.types_cacheable:
+        if typed:
             _check_impl(primitive, args, params, out)
+        elif primitive.abstract_eval is not None and "impl" in primitive.foreign:
+            check_values(primitive, "impl", out, (), params)
         elif primitive.multiple_results:
             check_lists(primitive, "impl", [out], None, "a list of values")
         return out

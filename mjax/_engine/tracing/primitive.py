@@ -33,7 +33,7 @@ values, avals, tangents and dims in results are lists.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
@@ -41,18 +41,26 @@ from mjax._engine.base.folding import fold
 from mjax._engine.base.program_caches import ProgramCache, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
-from mjax._engine.ir.effects import Effects, OperandEffect, no_effects
+from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
-from mjax._engine.ir.types import AbstractValue
+from mjax._engine.ir.schema import Examples, Schema, schema_of
+from mjax._engine.tracing.registration import (
+    check_platform,
+    check_rule,
+    check_rules,
+    mark_derived,
+    note_birth,
+    refuse_derived,
+)
 from mjax._engine.tracing.rule_errors import (
-    bad_rule_result,
-    describe_value,
     missing_rule,
     name_rule,
     refuse_effects,
-    where,
+    refuse_params,
 )
+from mjax._engine.tracing.rule_results import types_of_result
+from mjax._engine.tracing.rule_table import Rules, rules_of
 
 Rule = Callable[..., Any]
 
@@ -68,13 +76,21 @@ _RULES = (
 )
 
 
+#: Rule -> the one that is asked for in its place, if there is one.
+_BEFORE: dict[str, Any] = {"batch": "axis_batch", "jvp": "linearize"}
+
+
 class Primitive:
     """A primitive operation.
 
     Args:
       name: its name in jaxprs and messages.
+      params: the types of its params by name: a schema, as `def_schema` takes it. None: equations
+        may have any params.
+      examples: operands and params of some applications; see `def_schema`.
 
     Attributes:
+      schema: names and types of its params (`ir.schema.Schema`), or None if it declares none.
       multiple_results: `bind` returns a list, and rules take and give lists.
       types_cacheable: abstract evaluation depends on types and hashable params alone.
       structural: moves elements without looking at them. So it works for extended dtypes through
@@ -88,11 +104,11 @@ class Primitive:
 
     Example:
       >>> from mjax_ext.core import Primitive
-      >>> double_p = Primitive("double")
-      >>> double_p.def_impl(lambda x: x + x)  # doctest: +ELLIPSIS
+      >>> scale_p = Primitive("scale", params={"factor": float})
+      >>> scale_p.def_impl(lambda x, *, factor: factor * x)  # doctest: +ELLIPSIS
       <function ...>
-      >>> double_p.bind(3)
-      6
+      >>> scale_p.bind(3, factor=2.0)
+      6.0
     """
 
     __slots__ = (
@@ -109,6 +125,7 @@ class Primitive:
         "multiple_results",
         "name",
         "own_varying",
+        "schema",
         "structural",
         "types",
         "types_cacheable",
@@ -123,6 +140,7 @@ class Primitive:
     always = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
     takes_references = False
+    schema: Schema | None
     impl: Rule | None
     #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
     abstract_eval: Rule | None
@@ -143,10 +161,12 @@ class Primitive:
     pretty: Rule | None
     users_rule: Rule | None
 
-    def __init__(self, name: str, *, multiple_results: bool = False,
+    def __init__(self, name: str, *, params: Mapping[str, Any] | Schema | None = None,
+                 examples: Examples = (), multiple_results: bool = False,
                  types_cacheable: bool = True, structural: bool = False,
                  own_varying: bool = False, exact_params: tuple[str, ...] | Literal[True] = ()):
         self.name = name
+        self.schema = None if params is None else schema_of(params, examples)
         self.multiple_results = multiple_results
         self.types_cacheable = types_cacheable
         self.structural = structural
@@ -172,6 +192,7 @@ class Primitive:
         #: Whether its types were ever computed.
         self.applied = False
         registry.add(self)
+        note_birth(self)
 
     def __repr__(self) -> str:
         return self.name
@@ -215,7 +236,40 @@ class Primitive:
         """The params with which `bind` repeats an equation: those of the equation."""
         return params
 
-    # -- registration of rules --
+    # -- registration of params and rules --
+
+    def def_schema(self, params: Mapping[str, Any] | Schema, examples: Examples = ()) -> Schema:
+        """Declares the params: `bind` and `check_jaxpr` refuse others, and tools read `schema`.
+
+        Args:
+          params: name -> type. A type is a class, `tuple[int, ...]`, `int | None`,
+            `Literal["a", "b"]` or `typing.Any`; `NotRequired[...]` says that equations may lack the
+            param. `Jaxpr` is the type of a program; `int` includes symbolic sizes.
+          examples: operands and params of some applications, `(operands, params)` each, for
+            `python -m mjax_ext check`; or a function that gives them.
+
+        Returns:
+          The schema.
+
+        Raises:
+          TypeError: a type is not a type, or a rule does not take the params.
+
+        Example:
+          >>> from mjax_ext import core
+          >>> p = core.Primitive("window")
+          >>> print(p.def_schema({"sizes": tuple[int, ...], "mode": str},
+          ...                    [((1.0,), {"sizes": (2,), "mode": "same"})]))
+          sizes: tuple[int, ...], mode: str
+        """
+        schema = schema_of(params, examples)
+        before, self.schema = self.schema, schema
+        try:
+            check_rules(self)
+        except TypeError:
+            self.schema = before
+            raise
+        self._forget()
+        return schema
 
     def def_impl(self, impl: Rule) -> Rule:
         """Sets how the primitive is evaluated outside of any transformation."""
@@ -223,8 +277,8 @@ class Primitive:
 
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the rule from operand types to result types."""
-        adapted = lambda *avals, **params: (rule(*avals, **params), no_effects)
-        adapted.__wrapped__ = rule  # type: ignore[attr-defined]
+        adapted: Any = lambda *avals, **params: (rule(*avals, **params), no_effects)
+        adapted.__wrapped__ = adapted.adapts = rule
         self.define("abstract_eval", adapted)
         return rule
 
@@ -233,7 +287,20 @@ class Primitive:
         return self.define("abstract_eval", rule)
 
     def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
-        """Sets how the primitive becomes StableHLO, for one platform or all."""
+        """Sets how the primitive becomes StableHLO.
+
+        Args:
+          rule: `(ctx, *operands, **params) -> list of ir.Value`, or a `traced` function.
+          platform: the one platform it is for; "gpu": CUDA and ROCm, where these have no rule of
+            their own; None: all that have none.
+
+        Raises:
+          TypeError: it is not a function, or does not take these arguments.
+          NotImplementedError: the platform is unknown.
+        """
+        check_platform(self, platform)
+        if self.applied or not self.own:
+            check_rule(self, "lowering", rule)
         self.lowerings[platform] = rule
         self._mark(("lowering", platform))
         self._forget()
@@ -271,6 +338,14 @@ class Primitive:
         """Sets the operation on the contents of references; without it operands have none."""
         return self.define("discharge", rule)
 
+    def def_recompute(self, rule: Rule) -> Rule:
+        """Sets the rule that cuts an equation for rematerialization."""
+        return self.define("recompute", rule)
+
+    def def_staging(self, rule: Rule) -> Rule:
+        """Sets the rule that records its equations itself while a program is staged."""
+        return self.define("staging", rule)
+
     def def_typecheck(self, rule: Rule) -> Rule:
         """Sets the comparison of the jaxprs in the params with the operands."""
         return self.define("typecheck", rule)
@@ -281,6 +356,9 @@ class Primitive:
 
     def def_collective_axes(self, rule: Rule | None) -> Rule | None:
         """Sets the named axes over which devices wait for each other; None: no axes."""
+        if rule is None:
+            self.undefine("collective_axes")
+            return None
         return self.define("collective_axes", rule)
 
     def def_scope(self, rule: Rule) -> Rule:
@@ -296,24 +374,48 @@ class Primitive:
         """Sets `params -> text`, which names the user's rule that the jvp rule runs."""
         return self.define("users_rule", rule)
 
-    def define(self, field: str, rule: Rule | None, *, derived: bool = False) -> Any:
+    def define(self, field: str, rule: Any, *, derived: bool = False) -> Any:
         """Sets a rule; results of the old one are forgotten.
+
+        An author's rule replaces those that helpers derived and that would take precedence.
 
         Args:
           field: the rule's name.
-          rule: the rule, or None.
+          rule: the rule.
           derived: a helper made it, rather than an author.
+
+        Raises:
+          TypeError: it is not a function, its signature does not fit this kind of rule, the schema
+            or the other rules, or it was derived for another primitive.
+          AttributeError: there is no rule of this name.
         """
+        if field not in _RULES or not (derived or (self.own and not self.applied)):
+            check_rule(self, field, rule)
+        if derived:
+            mark_derived(rule, self)
+        else:
+            refuse_derived(self, field, rule)
+            if (before := _BEFORE.get(field)) in self.derived:
+                self.undefine(before)
         object.__setattr__(self, field, rule)
         self._mark(field, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
         if field == "staging":
             # Staging looks for the rule where it does not know the type.
-            self.types = ProgramCache() if rule is None else _Unkept()
+            self.types = _Unkept()
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
+
+    def undefine(self, field: str) -> None:
+        """Removes a rule, if there is one; its results are forgotten."""
+        object.__setattr__(self, field, None)
+        if field == "staging":
+            self.types = ProgramCache()
+        self.foreign.discard(field)
+        self.derived.discard(field)
+        self._forget()
 
     def _mark(self, name: Any, derived: bool = False) -> None:
         """Notes whose a rule is: the engine's own primitives have theirs before they are applied,
@@ -324,7 +426,7 @@ class Primitive:
     def __setattr__(self, name: str, value: Any) -> None:
         """An assignment to a rule defines it."""
         if name in _RULES:
-            self.define(name, value)
+            self.undefine(name) if value is None else self.define(name, value)
         else:
             object.__setattr__(self, name, value)
 
@@ -346,17 +448,7 @@ class Primitive:
 
         Shown as a table; see `Rules`.
         """
-        table = Rules()
-        for field, without in _WITHOUT.items():
-            rule = getattr(self, field) or (self.axis_batch if field == "batch" else None)
-            table[field] = without(self) if rule is None else where(rule)
-            if rule is not None and field in self.derived:
-                table[field] = f"derived at {table[field]}"
-        for platform, rule in (self.lowerings or {None: None}).items():
-            table[f"lowering[{platform or 'any'}]"] = (
-                "missing" if rule is None else
-                f"derived from {where(rule)}" if type(rule) is traced else where(rule))
-        return table
+        return rules_of(self)
 
     def programs_of(self, params: dict[str, Any]) -> ProgramCache:
         """The store of the compiled forms of an application.
@@ -428,6 +520,7 @@ class Primitive:
     def _type_of(self, avals: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, Effects]:
         if not self.used:
             self.used = self.applied = True
+        self.check_params(params)
         if self.abstract_eval is None:
             self.missing("abstract_eval", operands=len(avals), params=params)
         if self.discharge is None and self.frame is None and not self.takes_references and any(
@@ -441,31 +534,11 @@ class Primitive:
         try:
             result = self.abstract_eval(*avals, **params)
         except Exception as error:
-            name_rule(error, self, "abstract_eval")
+            name_rule(error, self, "abstract_eval", params)
             raise
         finally:
             thread.interpreter = previous
-        if not (isinstance(result, tuple) and len(result) == 2
-                and isinstance(result[1], (frozenset, set))):
-            bad_rule_result(self, "abstract_eval", lambda: (
-                f"returned {describe_value(result)}; an effectful one must return a pair of types "
-                "and a set of effects."))
-        out, effects = result
-        beyond = effects and [e for e in effects if isinstance(e, OperandEffect)
-                              and e.index not in (None, *range(len(avals)))]
-        if beyond:
-            bad_rule_result(self, "abstract_eval", lambda: (
-                f"returned the effect {beyond[0]!r} for {len(avals)} operands; the first one is "
-                "0."))
-        outs: Any = out if self.multiple_results else [out]
-        if not isinstance(outs, (list, tuple)) or not all(
-                isinstance(aval, AbstractValue) for aval in outs):
-            bad_rule_result(self, "abstract_eval", lambda: (
-                f"returned {describe_value(out)}; " + (
-                    "since multiple_results=True it must return a list of types"
-                    if self.multiple_results else
-                    "it must return one type, or the primitive be made with multiple_results=True")
-                + " (mjax_ext.core.ShapedArray)."))
+        outs, effects = types_of_result(self, result, len(avals))
         if varying:
             outs = [aval.with_varying(varying) for aval in outs]
         return (outs if self.multiple_results else outs[0]), frozenset(effects)
@@ -475,6 +548,12 @@ class Primitive:
     def missing(self, rule: str, **facts: Any) -> NoReturn:
         """Raises the error for a missing rule; see `rule_errors.missing_rule`."""
         missing_rule(self, rule, **facts)
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        """Refuses params that the schema does not have. Called once per types and params."""
+        schema = self.schema
+        if schema is not None and params.keys() != schema.required and not schema.admits(params):
+            refuse_params(self, params)
 
     def refuse_unhashable(self, params: dict[str, Any]) -> None:
         """Raises the error for a param that is not hashable, if there is one."""
@@ -536,33 +615,6 @@ def joint_varying(primitive: Primitive | str, avals: Sequence[Any]) -> frozenset
     return found.pop() if found else no_axes
 
 
-#: Rule -> the text of `Primitive.rules` if it is not defined.
-_WITHOUT: dict[str, Callable[[Primitive], str]] = {
-    "impl": lambda p: "derived from the lowering" if p.lowerings else "missing",
-    "abstract_eval": lambda p: "missing",
-    "jvp": lambda p: "missing",
-    "linearize": lambda p: "derived from jvp" if p.jvp else "missing",
-    "partial_eval": lambda p: "default: all unknown if an operand is",
-    "transpose": lambda p: "missing",
-    "batch": lambda p: "missing",
-    "dce": lambda p: "default: dropped if unused and without effects",
-    "recompute": lambda p: "default: repeated as it is",
-    "staging": lambda p: "default: one equation",
-    "typecheck": lambda p: "default: by the abstract evaluation",
-    "cast_varying": lambda p: "default: operands vary alike",
-    "collective_axes": lambda p: "default: no devices wait for each other",
-    "pretty": lambda p: "default",
-}
-
-
-class Rules(dict[str, str]):
-    """A dict that prints as a table, one rule a line."""
-
-    def __repr__(self) -> str:
-        width = max(map(len, self))
-        return "\n".join(f"{name:{width}}  {what}" for name, what in self.items())
-
-
 class traced:
     """Marks a lowering given as a traceable function; the lowering pass traces it.
 
@@ -572,6 +624,8 @@ class traced:
     """
 
     __slots__ = ("function", "multiple_results")
+    #: Tells these rules from functions, also to modules below this one.
+    traceable = True
 
     def __init__(self, function: Rule, multiple_results: bool = False):
         self.function = function

@@ -6,12 +6,11 @@ is defined and the line at which the primitive was applied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
-    LazyText,
     LazyTypeError,
     LazyValueError,
     MissingRuleError,
@@ -21,6 +20,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, Effects, OperandEffect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, user_frames
+from mjax._engine.tracing.interpreter import interpreters
 
 
 class RuleRow(Record):
@@ -39,6 +39,8 @@ class RuleRow(Record):
     spelling: str
     hint: str = ""
 
+
+_NOTHING: Mapping[str, Any] = {}
 
 #: Field of the record -> row. The texts of `MissingRuleError`.
 RULES = {
@@ -103,20 +105,50 @@ batching.primitive_batchers[{p}] = {f}_batch"""),
 }
 
 
+_FRAME = """\
+from mjax_ext import core
+
+{made}core.Frame({p}, {body!r})"""
+#: Field of the record -> the template for a primitive that holds a program in the param `{body}`.
+#: A frame gives all rules but two.
+_OF_BODIES = {
+    "abstract_eval": _FRAME, "jvp": _FRAME, "transpose": _FRAME, "batch": _FRAME,
+    "impl": """\
+from mjax_ext import core
+
+@{p}.def_impl
+def {f}_impl(*operands{params}):
+  return core.eval_jaxpr({body}, {body}.consts, *operands)""",
+    "lowering": """\
+@{p}.def_lowering
+def {f}_lowering(ctx, *operands{params}):
+  return ctx.inline({body}, *operands)"""}
+
+#: Field of the record -> the transformation that calls the rule, where `RULES` does not tell.
+_CALLERS = {
+    "linearize": "linearization (linearize, grad)",
+    "partial_eval": "partial evaluation (linearize, grad, scan)",
+    "dce": "dead-code elimination (jit, grad)",
+    "recompute": "rematerialization (checkpoint)",
+    "discharge": "the replacement of references by arrays",
+}
+
+
 def missing_rule(primitive: Any, rule: str, operands: int | None = None,
-                 params: Iterable[str] = (), detail: str = "", source: Any = None) -> NoReturn:
+                 params: Mapping[str, Any] = _NOTHING, detail: str = "", source: Any = None
+                 ) -> NoReturn:
     """Raises the error for a missing rule.
 
     Args:
       primitive: the primitive.
       rule: the rule, a key of `RULES`.
       operands: the number of operands, if known.
-      params: names of the parameters it was applied with.
+      params: the parameters it was applied with.
       detail: the platform, for a lowering.
       source: where it was applied; by default the present call.
     """
     row, names = RULES[rule], tuple(params)
-    source = source or here()
+    source, body = source or here(), _body_of(primitive, params)
 
     def text() -> str:
         p = _identifier(primitive.name)
@@ -127,35 +159,59 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
             "xs": _operand_names(operands), "pair_of": "list_of_each_" if several else "",
             "params": f", *, {', '.join(names)}" if names else "",
             "result": "[ShapedArray(shape, dtype), ...]" if several else
-                      "ShapedArray(shape, dtype)"}
+                      "ShapedArray(shape, dtype)",
+            "body": body, "made": "" if several else (
+                f"{f}_p = core.Primitive({primitive.name!r}, multiple_results=True)\n")}
+        template, hint = row.spelling, f"{row.hint.format(**fields)}Write one, as in:"
+        if body and rule in _OF_BODIES:
+            template = _OF_BODIES[rule]
+            hint = (f"Its param {body!r} holds a program. A frame derives this rule from those of "
+                    "the program, and all others but the implementation and the lowering:"
+                    if template is _FRAME else "Evaluate the program that it holds, as in:")
         spelling = "\n".join(f"    {line}" if line else "" for line in
-                             row.spelling.format(**fields).splitlines())
+                             template.format(**fields).splitlines())
         return (f"Primitive {primitive.name!r} has no {row.name.format(**fields)}, which "
-                f"{row.needed_by} needs.\n{applied_at(source)}\n{row.hint.format(**fields)}"
-                f"Write one, as in:\n\n{spelling}\n")
+                f"{row.needed_by} needs.\n{applied_at(source)}\n{hint}\n\n{spelling}\n")
 
     raise MissingRuleError(text)
 
 
-def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: Any = None
-                    ) -> NoReturn:
+def _body_of(primitive: Any, params: Mapping[str, Any]) -> str | None:
+    """The name of the param that holds a program, if there is one and a frame is missing."""
+    if primitive.schema is not None and primitive.schema.bodies:
+        return str(primitive.schema.bodies[0])
+    return next((name for name, value in params.items() if any(jaxprs_in_params({name: value}))),
+                None)
+
+
+def refuse_params(primitive: Any, params: Mapping[str, Any], source: Any = None) -> NoReturn:
+    """Raises the error for params that the primitive's schema does not have."""
+    source, names, schema = source or here(), ", ".join(params), primitive.schema
+    raise LazyTypeError(lambda: (
+        f"primitive {primitive.name!r} was bound with the params ({names}), but its schema has "
+        f"({schema}): {schema.misnamed(params)}.\n{applied_at(source)}")) from None
+
+
+def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: Any = None,
+                    function: Any = None) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` continues after its name."""
     source = source or here()
-    raise LazyTypeError(lambda: f"{rule_text(primitive, rule)} {what()}\n{applied_at(source)}")
+    raise LazyTypeError(lambda: (
+        f"{rule_text(primitive, rule, function)} {what()}\n{applied_at(source)}"))
 
 
-def as_pair(primitive: Any, rule: str, result: Any, meaning: str) -> Any:
+def as_pair(primitive: Any, rule: str, result: Any, meaning: str, source: Any = None) -> Any:
     """The result of a rule that has to give a pair."""
     if type(result) is tuple and len(result) == 2:
         return result
     if isinstance(result, (tuple, list)) and len(result) == 2:
         return tuple(result)
     bad_rule_result(primitive, rule, lambda: (
-        f"returned {describe_value(result)}; it must return a pair: {meaning}."))
+        f"returned {describe_value(result)}; it must return a pair: {meaning}."), source)
 
 
-def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | None, meaning: str
-                ) -> None:
+def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | None, meaning: str,
+                source: Any = None) -> None:
     """Refuses results of a rule of a primitive with multiple results unless they are lists.
 
     Args:
@@ -164,6 +220,7 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | No
       lists: the results of the rule.
       count: the length that each must have; None: that of the first.
       meaning: describes them in the message.
+      source: where the primitive was applied; by default the present call.
     """
     first = lists[0]
     if count is None and isinstance(first, (list, tuple)):
@@ -172,7 +229,8 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | No
         if not isinstance(values, (list, tuple)) or len(values) != count:
             bad_rule_result(primitive, rule, lambda: (
                 f"returned {' and '.join(map(describe_value, lists))}; since multiple_results=True "
-                f"it must return {meaning}{f', {count} for {count} results' if count else ''}."))
+                f"it must return {meaning}{f', {count} for {count} results' if count else ''}."),
+                source)
 
 
 class SymbolicValueError(LazyTypeError, shown_as=TypeError):
@@ -206,20 +264,55 @@ def jvp_rule_text(primitive: Any, params: dict[str, Any]) -> str:
     return f"the {primitive.users_rule(params)}"
 
 
-def rule_text(primitive: Any, rule: str) -> str:
+def rule_name(rule: str) -> str:
+    """What messages call a rule."""
+    return RULES[rule].name.split(" for ")[0] if rule in RULES else f"{rule} rule"
+
+
+def rule_text(primitive: Any, rule: str, function: Any = None) -> str:
     """`the jvp rule of primitive 'sin' (file:line)`."""
-    function = (getattr(primitive, rule, None)
-                or (primitive.axis_batch if rule == "batch" else None)
-                or (next(iter(primitive.lowerings.values()), None) if rule == "lowering" else None))
-    name = RULES[rule].name.split(" for ")[0] if rule in RULES else f"{rule} rule"
-    return f"the {name} of primitive {primitive.name!r} ({where(function)})"
+    function = function or _function_of(primitive, rule)
+    return f"the {rule_name(rule)} of primitive {primitive.name!r} ({where(function)})"
 
 
-def name_rule(error: Exception, primitive: Any, rule: str) -> None:
-    """Adds to an error the user's rule that raised it; rules of the engine are not named."""
-    file = where(getattr(primitive, rule)).rpartition(":")[0]
-    if not isinstance(error, LazyText) and not is_engine_file(file):
-        error.add_note(f"Raised in {rule_text(primitive, rule)}.\n{applied_at(here())}")
+def _function_of(primitive: Any, rule: str) -> Any:
+    """The function of a rule: for batching, the one that is in use."""
+    if rule == "batch":
+        return primitive.axis_batch or primitive.batch
+    if rule == "lowering":
+        return next(iter(primitive.lowerings.values()), None)
+    return getattr(primitive, rule, None)
+
+
+def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, Any],
+              source: Any = None, function: Any = None) -> None:
+    """Adds to an error the user's rule that raised it; rules of the engine are not named.
+
+    Args:
+      error: the error.
+      primitive: the primitive.
+      rule: the field of its record.
+      params: what it was applied with. If the schema does not have them, that is the error.
+      source: where it was applied; by default the present call.
+      function: the rule itself, if there are several.
+    """
+    schema = primitive.schema
+    if schema is not None and not schema.admits(params):
+        refuse_params(primitive, params, source)
+    if isinstance(error, SymbolicValueError):
+        error.blame(primitive, rule)
+        return
+    function = function or _function_of(primitive, rule)
+    if is_engine_file(where(function).rpartition(":")[0]):
+        return
+    caller = RULES[rule].needed_by if rule in RULES else _CALLERS.get(rule)
+    inside = [i.name for i in interpreters() if i.parent is not None]
+    note = (f"Raised in {rule_text(primitive, rule, function)}"
+            + (f", called by {caller}" if caller else "")
+            + (f" inside of {', '.join(inside)}" if inside else "")
+            + f".\n{applied_at(source or here())}")
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def where(rule: Any) -> str:

@@ -49,6 +49,7 @@ from mjax._engine.tracing.interpreter import (
 )
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import OperandsVaryError, Primitive, no_axes
+from mjax._engine.tracing.rule_results import cast_varying
 from mjax._engine.tracing.variance import vary_alike, vary_along
 
 _new_eqn = tuple.__new__
@@ -231,8 +232,8 @@ class StageInterpreter(Interpreter):
     def retyped(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]
                 ) -> tuple[list[Any], dict[str, Any]]:
         """The application of a primitive that holds jaxprs, with matching types."""
-        given, rule = [v.aval.varying for v in invars], primitive.cast_varying
-        wanted, params = (given, params) if rule is None else rule(given, **params)
+        given = [v.aval.varying for v in invars]
+        wanted, params = cast_varying(primitive, given, params)
         operands = invars
         if wanted != given:
             invars = vary_along(self, invars, wanted, OperandsVaryError(lambda: (

@@ -67,8 +67,8 @@ class Packed(Tracer):
         return f"Packed({self.aval}: {', '.join(map(repr, self.parts))})"
 
 
-pack_p = EnginePrimitive("pack")
-unpack_p = EnginePrimitive("unpack", multiple_results=True)
+pack_p = EnginePrimitive("pack", params={"aval": AbstractValue})
+unpack_p = EnginePrimitive("unpack", params={}, multiple_results=True)
 
 pack_p.def_abstract_eval(lambda *parts, aval: aval)
 unpack_p.def_abstract_eval(lambda value: list(value.physical()))

@@ -13,11 +13,12 @@ from typing import Any
 
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Literal
+from mjax._engine.ir.schema import AxisNames
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError
 
-pvary_p = EnginePrimitive("pvary", own_varying=True)
+pvary_p = EnginePrimitive("pvary", params={"axes": AxisNames}, own_varying=True)
 
 
 @pvary_p.def_abstract_eval

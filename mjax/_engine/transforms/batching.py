@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
@@ -153,17 +155,16 @@ class BatchInterpreter(Interpreter):
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:
         """The result of the primitive's rule; runs with the parent current."""
-        if primitive.axis_batch is not None:
-            result = primitive.axis_batch(self.axis, values, dims, **params)
-        elif primitive.batch is not None:
-            try:
-                result = primitive.batch(values, dims, **params)
-            except Exception as error:
-                name_rule(error, primitive, "batch")
-                raise
-        else:
+        rule = primitive.axis_batch or primitive.batch
+        if rule is None:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
             primitive.missing("batch", operands=len(values), params=params)
+        try:
+            result = (rule(values, dims, **params) if primitive.axis_batch is None else
+                      rule(self.axis, values, dims, **params))
+        except Exception as error:
+            name_rule(error, primitive, "batch", params)
+            raise
         return as_pair(primitive, "batch", result, "the result and its batch dimension")
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
@@ -181,6 +182,10 @@ class BatchInterpreter(Interpreter):
             bad_rule_result(primitive, "batch", lambda: (
                 f"returned {describe_value(value)} for an array."))
         if dim is not None:
+            if type(dim) is not int and not isinstance(dim, (int, np.integer)):
+                bad_rule_result(primitive, "batch", lambda: (
+                    f"returned the batch dimension {describe_value(dim)}; it must be an axis of "
+                    "the result, an int, or None."))
             if aval.axis_size(dim) != self.axis.size:
                 what = f"shape {aval.shape}" if isinstance(aval, ShapedArray) else f"type {aval}"
                 bad_rule_result(primitive, "batch", lambda: (

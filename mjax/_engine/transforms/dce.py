@@ -12,7 +12,7 @@ from typing import Any
 from mjax._engine.base.util import per_item, selected
 from mjax._engine.ir.effects import join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
-from mjax._engine.tracing.rule_errors import as_pair, bad_rule_result, describe_value
+from mjax._engine.tracing.rule_results import pruned
 
 
 def dce_jaxpr(jaxpr: Jaxpr, used_outputs: Sequence[bool],
@@ -81,7 +81,7 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
     for eqn in reversed(jaxpr.eqns):
         used = [v in live for v in eqn.outvars]
         if eqn.primitive.dce is not None:
-            used_ins, new = _apply_rule(eqn, used)
+            used_ins, new = pruned(eqn, used)
             if new is None:
                 continue
             live.update(v for v, u in zip(eqn.invars, used_ins, strict=True)
@@ -106,15 +106,3 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
                     consts=[c for _, c in consts])
     smaller.keep(_LIVE, selected(used_inputs, reads))
     return smaller, used_inputs
-
-
-def _apply_rule(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | None]:
-    """The used operands and the new equation, by the primitive's own rule."""
-    used_ins, new = as_pair(eqn.primitive, "dce", eqn.primitive.dce(used, eqn),
-                            "which operands are used, and the new equation or None")
-    if new is not None and (not isinstance(used_ins, (list, tuple))
-                            or len(used_ins) != len(eqn.invars)):
-        bad_rule_result(eqn.primitive, "dce", lambda: (
-            f"returned {describe_value(used_ins)} to say which operands are used; it must return a "
-            f"list of {len(eqn.invars)} booleans, one per operand."), eqn.source)
-    return used_ins, new

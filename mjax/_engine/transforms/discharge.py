@@ -20,6 +20,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.references import INSIDE, is_reference, touched, written
 from mjax._engine.ir.source import Scope, replayed, summarize
 from mjax._engine.tracing.reference import refuse_returned
+from mjax._engine.tracing.rule_results import discharged
 from mjax._engine.tracing.stage import settled, trace_to_jaxpr
 
 
@@ -183,7 +184,7 @@ class _State:
         """The results of an equation that touches references."""
         primitive = eqn.primitive
         if primitive.discharge is not None:
-            out, new = primitive.discharge(*operands, **eqn.params)
+            out, new = discharged(eqn, operands)
             for i, value in new.items():
                 self.env[eqn.invars[i]] = _Ended(eqn) if value is None else value
             self.boxes.update(v for v in eqn.outvars if is_reference(v.aval))

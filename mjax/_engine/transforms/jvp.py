@@ -29,7 +29,6 @@ from mjax._engine.tracing.interpreter import (
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import (
-    SymbolicValueError,
     as_pair,
     bad_rule_result,
     check_lists,
@@ -134,11 +133,8 @@ class JVPInterpreter(Interpreter):
             primitive.missing("jvp", operands=len(primals), params=params)
         try:
             result = primitive.jvp(primals, tangents, **params)
-        except SymbolicValueError as error:
-            error.blame(primitive, "jvp")
-            raise
         except Exception as error:
-            name_rule(error, primitive, "jvp")
+            name_rule(error, primitive, "jvp", params)
             raise
         return as_pair(primitive, "jvp", result, "a primal and a tangent")
 

@@ -29,6 +29,7 @@ from mjax._engine.tracing.rule_errors import (
     check_lists,
     describe_value,
     jvp_rule_text,
+    name_rule,
 )
 from mjax._engine.tracing.stage import (
     StageTracer,
@@ -75,7 +76,11 @@ class LinearizeInterpreter(JVPInterpreter):
                         self.culprit = primitive, params, here()
             return pair
         nonzeros = [type(t) is not Zero for t in tangents]
-        result = self.parent.call_known(rule, nonzeros, *primals, **params)
+        try:
+            result = self.parent.call_known(rule, nonzeros, *primals, **params)
+        except Exception as error:
+            name_rule(error, primitive, "linearize", params)
+            raise
         if not (isinstance(result, tuple) and len(result) == 4):
             bad_rule_result(primitive, "linearize", lambda: (
                 f"returned {describe_value(result)}; it must return results, which of them have a "
@@ -85,7 +90,15 @@ class LinearizeInterpreter(JVPInterpreter):
         if several:
             check_lists(primitive, "linearize", (out, nonzero_out), None,
                         "a list of results and one that says which have a tangent")
-        tangent = self.parent.call_staged(linear, residuals, *tangents)
+        if not callable(linear):
+            bad_rule_result(primitive, "linearize", lambda: (
+                f"returned {describe_value(linear)} in the last place; it must be a function "
+                "(residuals, *tangents) -> tangents."))
+        try:
+            tangent = self.parent.call_staged(linear, residuals, *tangents)
+        except Exception as error:
+            name_rule(error, primitive, "linearize", params)
+            raise
         if not several:
             return out, tangent if nonzero_out else zero_tangent(out)
         check_lists(primitive, "linearize", [tangent], len(out),

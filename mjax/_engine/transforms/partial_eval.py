@@ -20,6 +20,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, refusing, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import check_lists
+from mjax._engine.tracing.rule_results import apply_rule, check_values
 from mjax._engine.tracing.stage import (
     StageInterpreter,
     StageTracer,
@@ -52,11 +53,12 @@ class PartialEvalInterpreter(StageInterpreter):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         for arg in args:
             if type(arg) is StageTracer and arg.interp is self:
-                rule = primitive.partial_eval
-                if rule is None:
+                if primitive.partial_eval is None:
                     return StageInterpreter.process(self, primitive, args, params)
-                out = rule(self, *args, **params)
-                if primitive.multiple_results:
+                out = apply_rule(primitive, "partial_eval", [self, *args], params)
+                if "partial_eval" in primitive.foreign:
+                    check_values(primitive, "partial_eval", out, list(map(typeof, args)), params)
+                elif primitive.multiple_results:
                     check_lists(primitive, "partial_eval", [out], None, "a list of results")
                 return out
         if not self.effects_known and primitive.effects_of(list(map(typeof, args)), params):

@@ -23,6 +23,7 @@ from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.convert import reduce_precision_p
 from mjax._engine.tracing.rule_errors import applied_at
+from mjax._engine.tracing.rule_results import recomputed
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import without_references
 from mjax._engine.transforms.partial_eval import PartialEvaluated
@@ -129,7 +130,7 @@ def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn
             ) -> tuple[JaxprEqn, JaxprEqn | None]:
     """The equation in the first run, perhaps with more results, and in the second."""
     rule = eqn.primitive.recompute
-    known, repeated = (eqn, eqn) if rule is None else rule(saveable, used, eqn)
+    known, repeated = (eqn, eqn) if rule is None else recomputed(eqn, saveable, used)
     refused = repeated and forbidden(repeated.effects, "remat")
     if refused:
         raise LazyNotImplementedError(lambda: (

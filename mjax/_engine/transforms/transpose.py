@@ -149,13 +149,11 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
                 else UndefinedPrimal(a.aval) for a in invars]
     try:
         results = primitive.transpose(ct, *operands, **params)
-    except SymbolicValueError as error:
-        if error.blamed is None and "transpose" not in primitive.foreign:
-            not_linear(primitive)  # rules of the engine are tested, so their use is at fault
-        error.blame(primitive, "transpose")
-        raise
     except Exception as error:
-        name_rule(error, primitive, "transpose")
+        if (isinstance(error, SymbolicValueError) and error.blamed is None
+                and "transpose" not in primitive.foreign):
+            not_linear(primitive)  # rules of the engine are tested, so their use is at fault
+        name_rule(error, primitive, "transpose", params)
         raise
     if not isinstance(results, (list, tuple)) or len(results) != len(operands):
         bad_rule_result(primitive, "transpose", lambda: (

@@ -106,7 +106,7 @@ def _one(key: Any, a: Any, log_space: bool) -> Any:
 
 # ---- the primitive ---------------------------------------------------------------------
 
-random_gamma_p = EnginePrimitive("random_gamma")
+random_gamma_p = EnginePrimitive("random_gamma", params={"log_space": bool})
 
 
 @random_gamma_p.def_abstract_eval

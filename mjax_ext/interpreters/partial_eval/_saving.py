@@ -199,7 +199,7 @@ class _Rules(MutableMapping[Primitive, PartialEvalCustomRule]):
 
     def __delitem__(self, primitive: Primitive) -> None:
         del self._rules[primitive]
-        primitive.define("recompute", None)
+        primitive.undefine("recompute")
 
     def __iter__(self) -> Iterator[Primitive]:
         return iter(self._rules)

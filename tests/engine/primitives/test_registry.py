@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import pathlib
 import pkgutil
+import sys
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import mjax
 import mjax._engine.linalg
 import mjax._engine.primitives
+from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p
 from tests.engine.primitives.harness import Case
@@ -101,14 +103,51 @@ def numbers_in(value):
     return [value] if isinstance(value, (float, complex, np.inexact)) else []
 
 
-@pytest.mark.parametrize("name", PRIMITIVES)
-def test_params_with_numbers_are_told_apart_exactly(name):
+@pytest.fixture(scope="module")
+def programs():
+    """The jaxpr of a sample of each case, by the name of the case's primitive."""
+    found = []
     for case in CASES:
-        if case.primitive != name:
-            continue
         sample = next(case.samples())
         with mjax.enable_x64(sample.x64):
-            jaxpr = mjax.make_jaxpr(case.function)(*sample.operands(sample.rng()))
+            found.append((case.primitive,
+                          mjax.make_jaxpr(case.function)(*sample.operands(sample.rng()))))
+    return found
+
+
+def equations(jaxpr):
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for inner in jaxprs_in_params(eqn.params):
+            yield from equations(inner)
+
+
+def test_every_primitive_of_the_engine_declares_its_params():
+    importlib.import_module("mjax_ext.core.primitives")
+    found = {p for name, module in list(sys.modules.items()) if name.partition(".")[0] == "mjax"
+             for p in objects(module, Primitive)}
+    assert len(found) > 200
+    for primitive in found:
+        assert primitive.schema is not None, primitive
+
+
+def test_equations_have_the_params_of_the_schemas(programs):
+    seen = set()
+    for _, jaxpr in programs:
+        for eqn in equations(jaxpr):
+            schema = eqn.primitive.schema
+            assert schema.admits(eqn.params), (eqn.primitive, schema.misnamed(eqn.params))
+            assert not schema.mistyped(eqn.params), (eqn.primitive, schema.mistyped(eqn.params))
+            assert list(jaxprs_in_params(eqn.params)) == [j for _, j in schema.jaxprs(eqn.params)]
+            seen.add(eqn.primitive.name)
+    assert len(seen) > 150
+
+
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_params_with_numbers_are_told_apart_exactly(name, programs):
+    for owner, jaxpr in programs:
+        if owner != name:
+            continue
         for eqn in jaxpr.eqns:
             for param, value in eqn.params.items():
                 exact = eqn.primitive.exact_params

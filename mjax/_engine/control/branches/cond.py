@@ -11,7 +11,7 @@ Source: XLA's Conditional operation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
 
@@ -41,10 +41,12 @@ from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 
-cond_p = EnginePrimitive("cond", multiple_results=True)
-
 #: The platforms of each branch; None, in the last place: all others.
 Platforms = tuple[tuple[str, ...] | None, ...]
+
+cond_p = EnginePrimitive("cond", params={
+    "branches": tuple[Jaxpr, ...], "branches_platforms": NotRequired[Platforms]},
+    multiple_results=True)
 
 
 class _CondFrame(Frame):
@@ -186,7 +188,7 @@ def _cond_lowering(ctx: Any, index: Any, *operands: Any, branches: Sequence[Jaxp
     return results[len(tokens):]
 
 
-platform_index_p = EnginePrimitive("platform_index")
+platform_index_p = EnginePrimitive("platform_index", params={"platforms": Platforms})
 
 
 @platform_index_p.def_abstract_eval

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NotRequired
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
@@ -43,6 +43,7 @@ class CallPrimitive(Primitive):
 
     Args:
       name: its name in jaxprs and messages.
+      params: the types of its params by name, besides `call_jaxpr`; None: it may have any.
 
     Raises:
       TypeError: by `bind`: the function is not a function.
@@ -63,8 +64,9 @@ class CallPrimitive(Primitive):
     __slots__ = ()
     call_primitive = True
 
-    def __init__(self, name: str):
-        super().__init__(name, multiple_results=True)
+    def __init__(self, name: str, params: Mapping[str, Any] | None = None):
+        super().__init__(name, multiple_results=True, params=None if params is None else {
+            "call_jaxpr": Jaxpr, **params})
         Frame(self, "call_jaxpr")
         self.def_impl(call_impl)
         self.def_lowering(self._call)
@@ -114,7 +116,7 @@ class CallPrimitive(Primitive):
 
     def define(self, field: str, rule: Callable[..., Any] | None, *, derived: bool = False) -> Any:
         """Sets a rule; `impl` takes the function in front of the operands."""
-        if field != "impl" or rule is None:
+        if field != "impl" or not callable(rule):
             return super().define(field, rule, derived=derived)
 
         def impl(*args: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
@@ -126,9 +128,12 @@ class CallPrimitive(Primitive):
 
 
 class EngineCall(CallPrimitive, EnginePrimitive):
-    """A call of the engine's own."""
+    """A call of the engine's own. Its params: the function's name in lowered modules."""
 
     __slots__ = ()
+
+    def __init__(self, name: str):
+        super().__init__(name, {"name": NotRequired[str]})
 
 
 def as_wrapped(f: Any) -> WrappedFun:

@@ -30,7 +30,8 @@ from mjax._engine.primitives.emit import array_attr, dense, element_type, flat, 
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-composite_p = EnginePrimitive("composite", multiple_results=True)
+composite_p = EnginePrimitive("composite", params={
+    "jaxpr": Jaxpr, "name": str, "attributes": Any, "version": int}, multiple_results=True)
 
 
 class _CompositeFrame(Frame):

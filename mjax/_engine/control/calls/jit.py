@@ -49,7 +49,10 @@ class _JitFrame(Frame):
         return False
 
 
-jit_p = EnginePrimitive("jit", multiple_results=True)
+jit_p = EnginePrimitive("jit", params={
+    "jaxpr": Jaxpr, "name": str, "donated_invars": tuple[bool, ...], "keep_unused": bool,
+    "inline": bool, "device": Any, "compiler_options_kvs": tuple[tuple[str, Any], ...]},
+    multiple_results=True)
 jit_frame = _JitFrame(jit_p)
 
 

@@ -7,7 +7,7 @@ The interpreter may transform them, and then hands them to the one below: `bind`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
@@ -35,8 +35,8 @@ class FunctionPrimitive(EnginePrimitive):
     __slots__ = ()
     of_functions: Callable[[Pair, dict[str, Any]], Any]
 
-    def __init__(self, name: str):
-        super().__init__(name, multiple_results=True)
+    def __init__(self, name: str, params: Mapping[str, Any]):
+        super().__init__(name, params=params, multiple_results=True)
 
     @boundary
     def bind(self, *args: Any, **params: Any) -> Any:

@@ -18,13 +18,15 @@ from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.custom.symbolic_zeros import SymbolicZero, as_arrays, for_rule, from_rule
 from mjax._engine.control.trace_body import Typed, agree, differences
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.symbolic import Zero
 
-custom_jvp_call_p = FunctionPrimitive("custom_jvp_call")
+custom_jvp_call_p = FunctionPrimitive("custom_jvp_call", params={
+    "call_jaxpr": Jaxpr, "jvp_jaxpr_fun": Any, "num_consts": int, "symbolic_zeros": bool})
 
 
 class _JVPFrame(CustomFrame):

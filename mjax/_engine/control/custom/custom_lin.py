@@ -13,15 +13,17 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.control.custom.custom_batching import DerivedRule, batched_pullback
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import not_summed
 from mjax._engine.transforms.batching import AxisData, batched_type
 
-custom_lin_p = EnginePrimitive("custom_lin", multiple_results=True, types_cacheable=False,
-                               own_varying=True)
+custom_lin_p = EnginePrimitive("custom_lin", params={
+    "bwd": Any, "in_zeros": tuple[bool, ...], "num_res": int,
+    "out_avals": tuple[AbstractValue, ...], "symbolic_zeros": bool},
+    multiple_results=True, types_cacheable=False, own_varying=True)
 custom_lin_p.takes_references = True  # among the residuals
 
 

@@ -35,8 +35,9 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
-linear_solve_p = EnginePrimitive("custom_linear_solve", multiple_results=True,
-                                 types_cacheable=False, own_varying=True)
+linear_solve_p = EnginePrimitive("custom_linear_solve", params={
+    "const_lengths": tuple[Any, ...], "jaxprs": tuple[Jaxpr | None, ...]}, multiple_results=True,
+    types_cacheable=False, own_varying=True)
 
 
 class LinearSolve(Record):

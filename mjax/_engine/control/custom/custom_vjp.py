@@ -41,6 +41,7 @@ from mjax._engine.control.references.primitives import cotangent_type, tangent_o
 from mjax._engine.control.remat import remat_opt
 from mjax._engine.control.trace_body import Body
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.promotion import result_type
 from mjax._engine.ir.pytree import (
     keystr,
@@ -62,7 +63,9 @@ from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
-custom_vjp_call_p = FunctionPrimitive("custom_vjp_call")
+custom_vjp_call_p = FunctionPrimitive("custom_vjp_call", params={
+    "call_jaxpr": Jaxpr, "fwd_jaxpr_thunk": Any, "bwd": Any, "num_consts": int,
+    "symbolic_zeros": bool})
 
 
 class _VJPFrame(CustomFrame):

@@ -25,6 +25,7 @@ from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.held import Params
 from mjax._engine.control.loops.looping import map as loop_map
 from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of, batch_to_front
@@ -35,7 +36,8 @@ from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, element_type
 
-custom_vmap_call_p = EnginePrimitive("custom_vmap_call", multiple_results=True)
+custom_vmap_call_p = EnginePrimitive("custom_vmap_call", params={
+    "call": Jaxpr, "rule": Any}, multiple_results=True)
 
 
 class _VmapFrame(CustomFrame):

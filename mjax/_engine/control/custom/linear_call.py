@@ -35,7 +35,9 @@ from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.jvp import jvp_flat
 
-linear_call_p = EnginePrimitive("linear_call", multiple_results=True)
+linear_call_p = EnginePrimitive("linear_call", params={
+    "callee": Jaxpr, "transpose_thunk": Any, "num_callee_consts": int, "num_res": int},
+    multiple_results=True)
 
 
 # ---- transposes as functions of flat values --------------------------------------------

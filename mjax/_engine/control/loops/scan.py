@@ -32,7 +32,9 @@ from mjax._engine.tracing.stage import trace_to_jaxpr
 
 _COUNTER = ShapedArray((), np.dtype(np.int32))
 
-scan_p = EnginePrimitive("scan", multiple_results=True)
+scan_p = EnginePrimitive("scan", params={
+    "jaxpr": Jaxpr, "length": int, "reverse": bool, "unroll": int, "num_consts": int,
+    "num_carry": int}, multiple_results=True)
 
 
 class Loop(Record):

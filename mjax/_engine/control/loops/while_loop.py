@@ -23,7 +23,9 @@ from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import flat, hlo, ir
 from mjax._engine.tracing.primitive import EnginePrimitive, no_axes
 
-while_p = EnginePrimitive("while", multiple_results=True)
+while_p = EnginePrimitive("while", params={
+    "cond_jaxpr": Jaxpr, "body_jaxpr": Jaxpr, "cond_nconsts": int, "body_nconsts": int},
+    multiple_results=True)
 
 
 class Parts(Record):

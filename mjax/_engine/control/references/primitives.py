@@ -51,7 +51,7 @@ def _checked(who: str, ref: Any) -> Any:
 
 # ---- making --------------------------------------------------------------------------------
 
-new_ref_p = EnginePrimitive("new_ref")
+new_ref_p = EnginePrimitive("new_ref", params={})
 #: Derivatives have a reference of tangents beside each, and each element of a batch has its own.
 new_ref_p.always = True
 
@@ -98,7 +98,7 @@ AbstractRef.zeros = lambda self: (  # type: ignore[method-assign]
 
 def _ending(name: str) -> Primitive:
     """A primitive that ends a reference and gives its array."""
-    p = EnginePrimitive(name)
+    p = EnginePrimitive(name, params={})
 
     @p.def_impl
     def impl(ref: Any) -> Any:
@@ -168,7 +168,7 @@ def refuse_tangent(who: str, ref: Any) -> NoReturn:
         f"argument of it, or write mjax.lax.stop_gradient(x).{ref.origin()}"))
 
 
-get_p = EnginePrimitive("get", own_varying=True)
+get_p = EnginePrimitive("get", params={"indexer": Any}, own_varying=True)
 
 
 @get_p.def_effectful_abstract_eval
@@ -194,7 +194,7 @@ get_p.def_discharge(lambda x, *operands, indexer: (indexer.take(x, *operands), {
 get_p.spelled = lambda outs, args, params: (
     f"{outs[0] if outs else '_'} <- {args[0]}[{params['indexer'].text(args[1:])}]")
 
-swap_p = EnginePrimitive("swap", own_varying=True)
+swap_p = EnginePrimitive("swap", params={"indexer": Any}, own_varying=True)
 swap_p.always = True
 
 
@@ -235,7 +235,8 @@ def _spelled_swap(outs: Sequence[str], args: Sequence[str], params: dict[str, An
 
 swap_p.spelled = _spelled_swap
 
-addupdate_p = EnginePrimitive("addupdate", multiple_results=True, own_varying=True)
+addupdate_p = EnginePrimitive("addupdate", params={
+    "indexer": Any}, multiple_results=True, own_varying=True)
 addupdate_p.always = True
 
 

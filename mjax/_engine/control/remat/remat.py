@@ -38,7 +38,9 @@ from mjax._engine.transforms.recomputation import recompute_jaxpr, round_saved
 #: One flag for all operands, or one each.
 Flags = bool | tuple[bool, ...]
 
-remat_p = EnginePrimitive("remat2", multiple_results=True)
+remat_p = EnginePrimitive("remat2", params={
+    "jaxpr": Jaxpr, "prevent_cse": Any, "differentiated": bool,
+    "policy": Callable[..., Any] | None}, multiple_results=True)
 # Evaluation equation by equation does not merge computations, so it can ignore `prevent_cse`.
 evaluates_as_call(remat_p, "jaxpr")
 

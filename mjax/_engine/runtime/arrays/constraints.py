@@ -23,7 +23,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim.mlir import sdy
 
-sharding_constraint_p = EnginePrimitive("sharding_constraint")
+sharding_constraint_p = EnginePrimitive("sharding_constraint", params={"sharding": Sharding})
 
 
 @sharding_constraint_p.def_abstract_eval

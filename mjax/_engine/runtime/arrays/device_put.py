@@ -29,7 +29,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import guards
 
-device_put_p = EnginePrimitive("device_put")
+device_put_p = EnginePrimitive("device_put", params={"device": Any, "src": Any})
 
 
 @device_put_p.def_abstract_eval

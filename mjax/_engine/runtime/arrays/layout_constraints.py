@@ -14,7 +14,7 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.runtime.arrays.layouts import Layout, check_order
 from mjax._engine.tracing.primitive import EnginePrimitive
 
-layout_constraint_p = EnginePrimitive("layout_constraint")
+layout_constraint_p = EnginePrimitive("layout_constraint", params={"layout": Layout})
 
 
 @layout_constraint_p.def_abstract_eval
