@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .gate import Gate, jaxlib_file, keyword
-from .native import xc
+from .native import ext, xc
 
 __all__ = ["FFI_TARGETS_CHECKED", "FFI_TOKENS", "FFI_TYPES", "FFI_TYPE_IDS",
-           "HLO_TRANSFORMATIONS"]
+           "HLO_TRANSFORMATIONS", "RULE_PERMUTATIONS", "RULE_REDUCTIONS"]
 
 
 FFI_TYPE_IDS = Gate(
@@ -23,6 +23,21 @@ FFI_TOKENS = Gate(
     "before, XLA ends the process when it compiles such a call (the probe looks for another change "
     "of that release)",
     lambda: keyword(xc.make_cpu_client, "num_devices"),
+)  # fmt: skip
+RULE_REDUCTIONS = Gate(
+    "rule_reductions",
+    "#sdy.op_sharding_rule<... reduction={i} need_replication={j}>",
+    303, "0.5.0",
+    "before, rules do not tell kinds of factors (the probe looks for another change of that "
+    "release)",
+    lambda: keyword(xc.make_cpu_client, "num_devices"),
+)  # fmt: skip
+RULE_PERMUTATIONS = Gate(
+    "rule_permutations",
+    "#sdy.op_sharding_rule<... permutation={i}>",
+    317, "0.5.1",
+    "before, rules do not tell these factors (the probe looks for another change of that release)",
+    lambda: not hasattr(ext.ArrayImpl, "_single_device_array_to_np_array"),
 )  # fmt: skip
 FFI_TARGETS_CHECKED = Gate(
     "ffi_targets_checked",

@@ -3,8 +3,8 @@
 from mjax._engine.base.faces import face
 from mjax._engine.runtime.effects.callbacks import io_callback
 
-_SUBMODULES = ("checkify", "checkpoint", "jet", "layout", "mesh_utils", "multihost_utils", "ode",
-               "pjit", "random", "shard_map")
+_SUBMODULES = ("checkify", "checkpoint", "custom_partitioning", "jet", "layout", "mesh_utils",
+               "multihost_utils", "ode", "pjit", "random", "shard_map")
 
 __all__ = ["io_callback", *_SUBMODULES]
 

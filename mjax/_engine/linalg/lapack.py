@@ -24,6 +24,7 @@ from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.emit import ir, shape_ir
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjaxlib_shim.custom_calls import cuts_stacks, lapack_kernel, register_lapack
+from mjaxlib_shim.partitioners import sharding_rule
 
 #: Dtypes that LAPACK computes in.
 DTYPES = frozenset(map(np.dtype, ("f4", "f8", "c8", "c16")))
@@ -72,26 +73,18 @@ def _shapes(ctx: Any) -> list[Any] | None:
 def _cut_stacks(ctx: Any, stack: int) -> dict[str, Any]:
     """Tells XLA that stacks may be sharded over devices, but not matrices."""
     sizes = list(ctx.avals_in[0].shape[:stack])
-    shared = range(stack)
 
-    def dimensions(aval: ShapedArray) -> str:
+    def factors(aval: ShapedArray) -> list[list[int]]:
         own = range(len(sizes), len(sizes) + aval.ndim - stack)
         sizes.extend(aval.shape[stack:])
-        return f"[{', '.join(map(_factor, (*shared, *own)))}]"
+        return [[i] for i in (*range(stack), *own)]
 
-    given, made = (", ".join(map(dimensions, avals)) for avals in (ctx.avals_in, ctx.avals_out))
-    named = ", ".join(f"{_factor(i)}={size}" for i, size in enumerate(sizes))
+    given, made = (list(map(factors, avals)) for avals in (ctx.avals_in, ctx.avals_out))
     return {
         "mhlo.frontend_attributes": ir.DictAttr.get(
             {"num_batch_dims": ir.StringAttr.get(str(stack))}),
-        "sdy.sharding_rule": ir.Attribute.parse(
-            f"#sdy.op_sharding_rule<({given})->({made}) {{{named}}}>"),
+        "sdy.sharding_rule": sharding_rule(sizes, given, made),
     }
-
-
-def _factor(index: int) -> str:
-    """The name of a factor in the text of a sharding rule: i, j, ..., z, z_1, z_2, ..."""
-    return "ijklmnopqrstuvwxyz"[index] if index < 18 else f"z_{index - 17}"
 
 
 def _attribute(value: Any) -> Any:

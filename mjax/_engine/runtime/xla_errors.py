@@ -103,9 +103,10 @@ class UnknownTargetError(
 
 
 @contextmanager
-def explaining_targets(targets: Mapping[str, Any], platform: str
-                       ) -> Iterator[Callable[[Any], Any]]:
-    """Replaces XLA's error for an unknown target, in the body of a `with` statement.
+def explaining_compilation(targets: Mapping[str, Any], platform: str
+                           ) -> Iterator[Callable[[Any], Any]]:
+    """Replaces XLA's errors for unknown targets, and for exceptions of the functions of
+    `custom_partitioning`, in the body of a `with` statement.
 
     Args:
       targets: target -> a primitive that calls it, and where it was applied.
@@ -130,6 +131,7 @@ def explaining_targets(targets: Mapping[str, Any], platform: str
     except UnknownTargetError:
         raise
     except XlaRuntimeError as error:
+        raise_original(error)
         refuse(custom_calls.unknown_target(error))
         raise
 

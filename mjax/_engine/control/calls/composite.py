@@ -26,7 +26,8 @@ from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import typeof
-from mjax._engine.primitives.emit import array_attr, dense, element_type, flat, hlo, ir
+from mjax._engine.primitives.custom_call_ir import ir_attribute
+from mjax._engine.primitives.emit import flat, hlo, ir
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.primitive import EnginePrimitive
 
@@ -89,27 +90,6 @@ def _key(who: str, value: Any) -> Any:
     raise TypeError(msg)
 
 
-def _attribute(value: Any) -> Any:
-    """The MLIR attribute of a value; numbers of Python have 64 bits, as in JAX."""
-    if isinstance(value, (list, tuple)):
-        return array_attr([_attribute(v) for v in value])
-    if isinstance(value, dict):
-        return ir.DictAttr.get({name: _attribute(v) for name, v in value.items()})
-    if isinstance(value, np.ndarray):
-        return dense(value)
-    if isinstance(value, np.dtype):
-        return ir.TypeAttr.get(element_type(value))
-    if isinstance(value, (bool, np.bool_)):
-        return ir.BoolAttr.get(bool(value))
-    if isinstance(value, str):
-        return ir.StringAttr.get(value)
-    if isinstance(value, (int, np.integer)):
-        bits = value.dtype.itemsize * 8 if isinstance(value, np.integer) else 64
-        return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), int(value))
-    dtype = value.dtype if isinstance(value, np.generic) else np.dtype(np.float64)
-    return ir.FloatAttr.get(element_type(dtype), float(value))
-
-
 # ---- rules -----------------------------------------------------------------------------
 
 
@@ -123,7 +103,7 @@ def _composite_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, name: str, versi
     return hlo.CompositeOp(
         ctx.out_types, [*constants, *flat(operands)], name, ir.FlatSymbolRefAttr.get(function),
         composite_attributes=ir.DictAttr.get({
-            key: _attribute(value) for key, value in attributes.values.items()
+            key: ir_attribute(value) for key, value in attributes.values.items()
             if value is not None}),
         version=ir.IntegerAttr.get(integer, version)).results
 

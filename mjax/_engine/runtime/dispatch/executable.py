@@ -33,7 +33,7 @@ from mjax._engine.runtime.dispatch.disk_cache import compiled, sha256
 from mjax._engine.runtime.dispatch.explain import Joined, log_compile, timed
 from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled
 from mjax._engine.runtime.dispatch.program_shardings import Shardings
-from mjax._engine.runtime.xla_errors import explaining_targets
+from mjax._engine.runtime.xla_errors import explaining_compilation
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import discharge_jaxpr
 from mjaxlib_shim import client as shim_client
@@ -245,7 +245,7 @@ def _load(program: Program, lowered: LoweredModule, options: dict[str, Any]) -> 
                 place_text(program.place.sharding), Joined(program.jaxpr.in_avals))
     for one in lowered.inspections:
         one.inspection.take()  # of a compilation that failed
-    if not lowered.targets:
+    if not (lowered.targets or lowered.keepalives):
         return compiled(lowered, program.name, program.devices, options)
-    with explaining_targets(lowered.targets, program.platform) as check:
+    with explaining_compilation(lowered.targets, program.platform) as check:
         return check(compiled(lowered, program.name, program.devices, options))
