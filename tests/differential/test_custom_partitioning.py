@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -49,22 +48,27 @@ def text_of(attribute):
     return str(attribute).replace(", custom>", ">")
 
 
+def both(text, **options):
+    return [outcome(lambda f=f: f(text, **options)) for f in (
+        ours_.rule_of_text, theirs_.str_to_sdy_sharding_rule)]
+
+
+def attributes(ours, theirs, ins, outs):
+    with new_context():
+        mine = outcome(lambda: text_of(ours_.rule_attribute(ours, ins, outs)))
+    with mlir.make_ir_context(), mlir.ir.Location.unknown():
+        types = [[mlir.ir.RankedTensorType.get(shape, mlir.ir.F32Type.get()) for shape in shapes]
+                 for shapes in (ins, outs)]
+        return mine, outcome(lambda: text_of(theirs_.sdy_sharding_rule_to_mlir(theirs, *types)))
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_texts(text):
     for sizes in SIZES:
-        ours, theirs = (outcome(lambda f=f: f(text, **sizes)) for f in (
-            ours_.rule_of_text, theirs_.str_to_sdy_sharding_rule))
+        ours, theirs = both(text, **sizes)
         assert (str(ours), theirs is ValueError) == (str(theirs), ours is ValueError)
-        if ours is ValueError:
-            continue
-        for ins, outs in SHAPES:
-            with new_context():
-                mine = outcome(lambda: text_of(ours_.rule_attribute(ours, ins, outs)))
-            with mlir.make_ir_context(), mlir.ir.Location.unknown():
-                ir = mlir.ir
-                types = [[ir.RankedTensorType.get(s, ir.F32Type.get()) for s in shapes]
-                         for shapes in (ins, outs)]
-                other = outcome(lambda: text_of(theirs_.sdy_sharding_rule_to_mlir(theirs, *types)))
+        for ins, outs in SHAPES if ours is not ValueError else ():
+            mine, other = attributes(ours, theirs, ins, outs)
             assert mine == other, (ins, outs)
 
 
@@ -72,18 +76,14 @@ def test_texts(text):
     {"reduction_factors": ("j",)}, {"need_replication_factors": ("i", "j")},
     {"permutation_factors": ("k",), "reduction_factors": ("j",)},
     {"reduction_factors": ["j"]}, {"reduction_factors": ("z",)},
-    {"reduction_factors": ("j", "j")}, {"reduction_factors": ("j",), "permutation_factors": ("j",)}])
+    {"reduction_factors": ("j", "j")},
+    {"reduction_factors": ("j",), "permutation_factors": ("j",)}])
 def test_kinds_of_factors(kinds):
-    ours, theirs = (outcome(lambda f=f: f("i j, j k -> i k", **kinds)) for f in (
-        ours_.rule_of_text, theirs_.str_to_sdy_sharding_rule))
+    ours, theirs = both("i j, j k -> i k", **kinds)
     assert str(ours) == str(theirs)
     if ours is not ValueError:
-        with new_context():
-            mine = text_of(ours_.rule_attribute(ours, [(2, 3), (3, 4)], [(2, 4)]))
-        with mlir.make_ir_context(), mlir.ir.Location.unknown():
-            kind = lambda *s: mlir.ir.RankedTensorType.get(s, mlir.ir.F32Type.get())
-            assert mine == text_of(theirs_.sdy_sharding_rule_to_mlir(
-                theirs, [kind(2, 3), kind(3, 4)], [kind(2, 4)]))
+        mine, other = attributes(ours, theirs, [(2, 3), (3, 4)], [(2, 4)])
+        assert mine == other
 
 
 # ---- programs ------------------------------------------------------------------------------------
@@ -117,49 +117,46 @@ def product(lib, np_, log, **options):
 @pytest.mark.parametrize("left", [("x", "y"), ("x",), (None, "x"), ("y", "x"), (("x", "y"),), ()],
                          ids=str)
 def test_a_product(left):
-    found = []
-    for lib, np_ in LIBRARIES:
+    def run(lib, np_):
         log, mesh = [], _mesh(lib)
         f = product(lib, np_, log)
         put = lambda v, *spec: lib.device_put(v, lib.NamedSharding(mesh, lib.P(*spec)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with lib.set_mesh(mesh):
-                out = lib.jit(lambda x, w: f(x, w))(put(X, *left), put(X[:, :4]))
+        with lib.set_mesh(mesh):
+            out = lib.jit(lambda x, w: f(x, w))(put(X, *left), put(X[:, :4]))
         np.testing.assert_allclose(out, X @ X[:, :4])
-        spec = [*out.sharding.spec, None, None][:2]
-        found.append((log, spec))
-    assert found[0] == found[1]
+        return log, [*out.sharding.spec, None, None][:2]
+
+    theirs, ours = (run(*library) for library in LIBRARIES)
+    assert theirs == ours
 
 
 def test_static_arguments_and_rules_by_a_function():
-    found = []
-    for lib, np_ in LIBRARIES:
+    def run(lib, np_):
         seen, mesh = [], _mesh(lib)
         f = module(lib).custom_partitioning(lambda n, x, b=1.0: n * x + b, static_argnums=(0,))
 
-        def rule(n, mesh, operands, results, seen=seen):
+        def rule(n, mesh, operands, results):
             seen.append((n, tuple(mesh.shape.items()), [*map(str, operands)],
                          [*map(str, results)]))
             return "... i, -> ... i"
 
-        f.def_partition(lambda n, mesh, args, result, lib=lib: (
+        f.def_partition(lambda n, mesh, args, result: (
             mesh, lambda x, b: n * x + b, args[0].sharding,
             (args[0].sharding, lib.NamedSharding(mesh, lib.P()))), sharding_rule=rule)
         with lib.set_mesh(mesh):
-            out = lib.jit(lambda x, f=f: f(3, b=2.0, x=x))(
+            out = lib.jit(lambda x: f(3, b=2.0, x=x))(
                 lib.device_put(X, lib.NamedSharding(mesh, lib.P("x"))))
         np.testing.assert_array_equal(out, 3 * X + 2)
-        found.append((seen, out.sharding.spec[0]))
-    assert found[0] == found[1]
+        return seen, out.sharding.spec[0]
+
+    theirs, ours = (run(*library) for library in LIBRARIES)
+    assert theirs == ours
 
 
-@pytest.mark.parametrize("transform", ["vmap", "grad"])
-def test_what_is_refused(transform):
-    for lib, np_ in LIBRARIES:
-        f = product(lib, np_, [])
-        with pytest.raises(NotImplementedError):
-            if transform == "vmap":
-                lib.vmap(f)(np.ones((2, 8, 8), "f4"), np.ones((2, 8, 8), "f4"))
-            else:
-                lib.grad(lambda x: f(x, x).sum())(X)
+@pytest.mark.parametrize("library", LIBRARIES, ids=["jax", "mjax"])
+def test_what_is_refused(library):
+    lib, f = library[0], product(*library, [])
+    with pytest.raises(NotImplementedError):
+        lib.vmap(f)(np.ones((2, 8, 8), "f4"), np.ones((2, 8, 8), "f4"))
+    with pytest.raises(NotImplementedError):
+        lib.grad(lambda x: f(x, x).sum())(X)
