@@ -6,7 +6,7 @@ from .gate import Gate, jaxlib_file, keyword
 from .native import ext, xc
 
 __all__ = ["FFI_TARGETS_CHECKED", "FFI_TOKENS", "FFI_TYPES", "FFI_TYPE_IDS",
-           "HLO_TRANSFORMATIONS", "RULE_PERMUTATIONS", "RULE_REDUCTIONS"]
+           "HLO_TRANSFORMATIONS", "RULE_PERMUTATIONS", "RULE_REDUCTIONS", "UNREAD_USES"]
 
 
 FFI_TYPE_IDS = Gate(
@@ -60,4 +60,11 @@ HLO_TRANSFORMATIONS = Gate(
     467, "0.10.2",
     "before, XLA does not let Python change the modules that it compiles",
     lambda: bool(jaxlib_file("_xla")),
+)  # fmt: skip
+UNREAD_USES = Gate(
+    "unread_uses",
+    "stablehlo.custom_call @dce_sink",
+    439, "0.10.0",
+    "before, nothing on CPU stands for a use of a value that no result needs",
+    lambda: "dce_sink" in ext.custom_call_targets("Host"),
 )  # fmt: skip

@@ -204,13 +204,6 @@ REGION_TOKENS = Gate(
     "revision of Shardy)",
     lambda: file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
-UNREAD_USES = Gate(
-    "unread_uses",
-    "stablehlo.custom_call @dce_sink",
-    439, "0.10.0",
-    "before, nothing on CPU stands for a use of a value that no result needs",
-    lambda: "dce_sink" in ext.custom_call_targets("Host"),
-)  # fmt: skip
 
 
 GATES: tuple[Gate, ...] = (
@@ -248,7 +241,7 @@ GATES: tuple[Gate, ...] = (
     LITERAL_LAYOUTS,
     foreign_gates.FFI_TYPES,
     BUSY_EXIT,
-    UNREAD_USES,
+    foreign_gates.UNREAD_USES,
     artifact_gates.ARTIFACT_CONTEXT,
     lapack_gates.LAPACK_ORMQR,
     artifact_gates.ARTIFACT_MODULE,

@@ -15,7 +15,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from . import gates
+from . import foreign_gates, gates
 
 __all__ = [
     "bytecode",
@@ -199,10 +199,10 @@ def unread_use(value: Any) -> None:
     Raises:
       NotImplementedError: this jaxlib does not have such an operation.
     """
-    if not gates.UNREAD_USES.open:
+    if not foreign_gates.UNREAD_USES.open:
         raise NotImplementedError(
             "the compiler of this jaxlib drops what no result needs; keeping it "
-            f"(prevent_mlir_dce) needs jaxlib {gates.UNREAD_USES.since_release} or newer"
+            f"(prevent_mlir_dce) needs jaxlib {foreign_gates.UNREAD_USES.since_release} or newer"
         )
     hlo.CustomCallOp(
         [],

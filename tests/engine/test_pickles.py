@@ -133,6 +133,7 @@ OTHERS = {
         "DynamicJaxprTracer", "Evaluation", "Finding", "GSPMDSharding", "JVPTrace",
         "JaxprEqnContext", "JaxprTrace", "JaxprTracer", "NameStack", "Report", "SourceInfo",
         "StoreException", "Token", "Trace", "TraceTag", "WrappedFun",
+        "ArrayMapping", "CompoundFactor", "SdyShardingRule", "custom_partitioning",
         "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 

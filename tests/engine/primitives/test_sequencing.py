@@ -12,7 +12,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax_ext.core import AbstractToken
-from mjaxlib_shim import gates
+from mjaxlib_shim import foreign_gates
 
 
 def after(x):
@@ -154,7 +154,7 @@ def test_sinks_stay():
 
 def test_sinks_in_compiled_programs():
     f = mjax.jit(lambda x: sunk(x, prevent_mlir_dce=True))
-    if not gates.UNREAD_USES.open:
+    if not foreign_gates.UNREAD_USES.open:
         with pytest.raises(NotImplementedError, match="jaxlib 0.10.0"):
             f(1.0)
         return
