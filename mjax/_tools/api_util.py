@@ -52,12 +52,15 @@ def _flatten_fun_nokwargs(f: Callable[..., Any], store: Store, in_tree: PyTreeDe
 
 
 @boundary
-def flatten_fun(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
+def flatten_fun(fun: WrappedFun, in_tree: PyTreeDef, *, use_eq_store: bool = False,
+                unk_names: bool = False) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
     """A function of pytrees as a function of leaves.
 
     Args:
       fun: a `WrappedFun` (`mjax_ext.linear_util.wrap_init`).
       in_tree: the structure of `(args, kwargs)`.
+      use_eq_store: whether it may run again if the structure of its results is the same.
+      unk_names: whether the names of arguments and results are not kept.
 
     Returns:
       A function of the leaves, whose results are leaves; and a function that gives the structure
@@ -76,18 +79,21 @@ def flatten_fun(fun: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Callab
 
     Source: JAX, `jax.api_util.flatten_fun`.
     """
-    found: tuple[WrappedFun, Callable[[], PyTreeDef]] = _flatten_fun(fun, in_tree)
+    found: tuple[WrappedFun, Callable[[], PyTreeDef]] = _flatten_fun(
+        fun, in_tree, use_eq_store=use_eq_store, unk_names=unk_names)
     return found
 
 
 @boundary
-def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef
+def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef, *, use_eq_store: bool = False,
+                         unk_names: bool = False
                          ) -> tuple[WrappedFun, Callable[[], PyTreeDef]]:
     """`flatten_fun` of functions without keyword arguments.
 
     Args:
       fun: a `WrappedFun`.
       in_tree: the structure of the tuple of arguments.
+      use_eq_store, unk_names: as for `flatten_fun`.
 
     Returns:
       The function of leaves, and a function that gives the structure of the results.
@@ -105,7 +111,8 @@ def flatten_fun_nokwargs(fun: WrappedFun, in_tree: PyTreeDef
 
     Source: JAX, `jax.api_util.flatten_fun_nokwargs`.
     """
-    found: tuple[WrappedFun, Callable[[], PyTreeDef]] = _flatten_fun_nokwargs(fun, in_tree)
+    found: tuple[WrappedFun, Callable[[], PyTreeDef]] = _flatten_fun_nokwargs(
+        fun, in_tree, use_eq_store=use_eq_store, unk_names=unk_names)
     return found
 
 

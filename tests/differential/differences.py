@@ -12,6 +12,8 @@ _OLD = "older JAX has it too"
 
 SIGNATURES = {
     "*: parameters [('new_val', *": "mjax shows the default, jax a sentinel",
+    "api_util.debug_info: parameters [('result_paths_thunk', *": "None for jax's sentinel",
+    "api_util.flatten_fun*: parameters [('in_tree', *": "jax's are wrappers with their parameters",
     "numpy.ndarray: *": _PRIVATE,
     "stages.*: parameters *": _PRIVATE,
     "experimental.checkify.Error: parameters *": _PRIVATE,

@@ -34,6 +34,10 @@ def test_functions_of_trees_are_functions_of_leaves():
         lu.wrap_init(f), tree)[0]
     with pytest.raises(TypeError, match="wrap_init"):
         api_util.flatten_fun(f, tree)
+    fun, out_tree = api_util.flatten_fun_nokwargs(lu.wrap_init(f), tree, use_eq_store=True,
+                                                  unk_names=True)
+    assert fun.call_wrapped(*leaves) == fun.call_wrapped(*leaves)
+    assert fun.debug_info.arg_names is None
 
 
 TREE = mjax.tree.structure(({"a": 1, "b": 2}, 3))
