@@ -63,6 +63,7 @@ from mjax_ext.core._current import nonempty_axis_env as nonempty_axis_env_DO_NOT
 from mjax_ext.core._current import unsafe_am_i_under_a_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
 from mjax_ext.core._current import unsafe_am_i_under_a_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
 from mjax_ext.core._current import unsafe_get_axis_names as unsafe_get_axis_names_DO_NOT_USE
+from mjax_ext.core._from_function import primitive_from_function
 from mjax_ext.core._interpreter import Interpreter
 from mjax_ext.core._shapes import (
     DimSize,
@@ -94,7 +95,8 @@ from mjax_ext.core._trace import Trace, TraceTag
 
 __all__ = [
     # primitives
-    "CallPrimitive", "Frame", "Held", "Primitive", "Schema", "call_impl", "primitives",
+    "CallPrimitive", "Frame", "Held", "Primitive", "Schema", "call_impl",
+    "primitive_from_function", "primitives",
     # interpreters, traces and the current one
     "EvalTrace", "Interpreter", "Trace", "TraceTag", "Tracer", "eval_context",
     "extend_axis_env_nd", "find_top_trace", "full_lower", "get_axis_env",
