@@ -103,6 +103,17 @@ class Error:
         """
         check_error(self)
 
+    def __reduce__(self) -> NoReturn:
+        msg = ("an Error of checkify cannot be pickled: its code is a number of this process. "
+               "Pickle its message, err.get().")
+        raise TypeError(msg)
+
+    def __copy__(self) -> Error:
+        return Error(self.code, self.values, self.slots)
+
+    def __deepcopy__(self, memo: Any) -> Error:
+        return self.__copy__()  # arrays do not change
+
     def _is_traced(self) -> bool:
         return isinstance(self.code, Tracer) and self.code.concrete() is None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -232,6 +235,14 @@ def test_an_error_is_raised_with_the_users_line():
     with pytest.raises(checkify.JaxRuntimeError, match="not positive"):
         positive(jnp.float32(-1.0))
     assert checkify.init_error.get() is None
+
+
+def test_an_error_stays_in_its_process():
+    """Its code is a number of this process."""
+    err, _ = checkify.checkify(positive)(jnp.float32(-1.0))
+    with pytest.raises(TypeError, match=r"cannot be pickled.*err.get\(\)"):
+        pickle.dumps(err)
+    assert copy.copy(err).get() == copy.deepcopy(err).get() == message(-1)
 
 
 def test_errors_of_a_batch_are_raised_together():
