@@ -95,6 +95,38 @@ def test_shardings():
     compare(read.call(X), np.sin(X))
 
 
+def over_a_mesh(lib):
+    mesh = lib.make_mesh((2, 2), ("a", "b"), (lib.sharding.AxisType.Auto,) * 2)
+    everywhere = lib.shard_map(
+        lambda x: x * lib.lax.psum(x, "b") + lib.lax.axis_index("a"), mesh=mesh,
+        in_specs=lib.P("a", "b"), out_specs=lib.P("a", "b"))
+    partly = lib.shard_map(lambda x: lib.lax.sin(x) * lib.lax.psum(x, "a"), mesh=mesh,
+                           in_specs=lib.P("a"), out_specs=lib.P("a"), axis_names={"a"})
+
+    def f(x):
+        x, sums = lib.lax.scan(lambda c, _: (everywhere(c), c.sum()), x, None, length=2)
+        rows = lib.lax.with_sharding_constraint(x @ x.T, lib.NamedSharding(mesh, lib.P("b")))
+        return partly(rows), sums
+
+    return mesh, f
+
+
+@pytest.mark.parametrize(("writer", "reader"), [(mjax, jax), (jax, mjax)],
+                         ids=["jax reads ours", "we read theirs"])
+def test_programs_over_four_devices(writer, reader):
+    x = np.linspace(0, 1, 16, dtype=f32).reshape(4, 4)
+    mesh, f = over_a_mesh(writer)
+    exported = writer.export.export(writer.jit(
+        f, in_shardings=writer.NamedSharding(mesh, writer.P("a", "b"))))(x)
+    read = reader.export.deserialize(exported.serialize(vjp_order=1))
+    mesh, f = over_a_mesh(reader)
+    x = reader.device_put(x, read.in_shardings_jax(mesh)[0])
+    assert read.nr_devices == 4
+    compare(read.call(x), jax.tree.map(np.asarray, reader.jit(f)(x)))
+    loss = lambda f: lambda x: f(x)[0].sum()
+    compare(reader.grad(loss(read.call))(x), np.asarray(reader.grad(loss(reader.jit(f)))(x)))
+
+
 def test_symbolic_shapes_both_ways():
     text = "2*rows, max(rows, 3)"
     theirs = jax.export.export(jax.jit(lambda x: jnp.sin(x) + x.shape[0]))(
