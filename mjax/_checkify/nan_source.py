@@ -39,9 +39,9 @@ def nan_source(f: Callable[..., Any], *args: Any, **kwargs: Any) -> NaNSource | 
 
     It looks into each program that the function runs: jitted functions, iterations of loops, the
     branches that are taken (all of them in a batch whose elements take different ones), rules of
-    `custom_jvp` and `custom_vjp`, derivatives, batches. A linear solver is one equation. An
-    equation produces a NaN if its results hold one and its operands do not. So NaNs in arguments
-    or constants of the program are not found.
+    `custom_jvp` and `custom_vjp`, linear solvers, derivatives, batches. An equation produces a NaN
+    if its results hold one and its operands do not. So NaNs in arguments or constants of the
+    program are not found.
 
     Args:
       f: a function of pytrees, which is traced.

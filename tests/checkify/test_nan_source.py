@@ -37,8 +37,13 @@ XS = np.array([1.0, 2.0, -3.0, 0.0], np.float32)
     (mjax.checkpoint(lambda xs: jnp.inf * xs), "mul"),
     (lambda xs: mjax.new_ref(lax.log(xs))[...], "log"),
     (lambda xs: jnp.linalg.cholesky(-jnp.eye(2) + xs[3]), "cholesky"),
+    (lambda xs: lax.custom_linear_solve(
+        lambda y: 2.0 * y, xs, lambda matvec, b: lax.fori_loop(
+            0, 2, lambda i, c: c + lax.log(b), b)), "log"),
+    (lambda xs: lax.custom_root(lambda y: y - xs, xs, lambda f, y: lax.log(f(y) + xs),
+                                lambda g, y: y), "log"),
 ], ids=["eager", "order", "jit", "scan", "fori", "condition", "cond", "switch", "vmap", "grad",
-        "custom_jvp", "checkpoint", "reference", "cholesky"])
+        "custom_jvp", "checkpoint", "reference", "cholesky", "linear_solve", "root"])
 def test_the_first_equation(f, primitive):
     found = nan_source(f, jnp.asarray(XS))
     assert found.primitive == primitive
