@@ -270,7 +270,8 @@ def _check(who: str, pred: Any, text: str, debug: bool, args: Any, kwargs: Any) 
     for value in tree_leaves((args, kwargs)):
         if not isinstance(value, (Array, np.ndarray)):
             msg = ("Formatting arguments to checkify.check need to be PyTrees of arrays, but got "
-                   f"{value!r} of type {type(value)}.")
+                   f"{value!r} of type {type(value)}. Put it into the message yourself, or convert "
+                   "it with jnp.asarray.")
             raise TypeError(msg)
     check_format(who, text, args, kwargs)
     values, tree = tree_flatten((args, kwargs))

@@ -18,7 +18,7 @@ from mjax._engine.control.references.primitives import (
 )
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
-from mjax._jet.series import Rule, Terms, always_rules, instantiated, jet_rules
+from mjax._jet.series import Rule, Sparse, Terms, always_rules, instantiated, jet_rules
 
 
 def _reading(primitive: Primitive) -> Rule:
@@ -55,7 +55,7 @@ def _new_ref(order: int, primals: Any, terms: list[Terms]) -> Any:
 
 
 for _primitive in (get_p, freeze_p, free_ref_p):
-    jet_rules[_primitive] = _reading(_primitive)
+    jet_rules[_primitive] = Sparse(_reading(_primitive))
 for _primitive in (swap_p, addupdate_p):
     always_rules[_primitive] = _writing(_primitive)
 always_rules[new_ref_p] = _new_ref

@@ -17,7 +17,7 @@ from mjax._engine.primitives.dot import dot_general_p
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.ragged import ragged_dot_general_p
 from mjax._engine.tracing.primitive import Primitive
-from mjax._jet.series import Rule, Terms, jet_rules, scaled
+from mjax._jet.series import Rule, Sparse, Terms, jet_rules, scaled
 
 
 def _sum(parts: Sequence[Any]) -> Any:
@@ -169,10 +169,12 @@ def _integer_pow(primals: Any, terms: Any, *, y: int, **params: Any) -> Any:
     return out, result[1]
 
 
-for _primitive in (lax.mul_p, dot_general_p, conv_general_dilated_p, ragged_dot_general_p):
-    jet_rules[_primitive] = _bilinear(_primitive)
-for _primitive, _equation in _EQUATIONS.items():
-    jet_rules[_primitive] = _defined_by(_primitive, *_equation)
-for _primitive, _exponent in {lax.sqrt_p: 1 / 2, lax.rsqrt_p: -1 / 2, lax.cbrt_p: 1 / 3}.items():
-    jet_rules[_primitive] = _power(_primitive, _exponent)
-jet_rules.update({lax.square_p: _square, lax.div_p: _div, lax.integer_pow_p: _integer_pow})
+_RULES: dict[Primitive, Rule] = {
+    **{p: _bilinear(p) for p in (
+        lax.mul_p, dot_general_p, conv_general_dilated_p, ragged_dot_general_p)},
+    **{p: _defined_by(p, *equation) for p, equation in _EQUATIONS.items()},
+    **{p: _power(p, exponent) for p, exponent in (
+        (lax.sqrt_p, 1 / 2), (lax.rsqrt_p, -1 / 2), (lax.cbrt_p, 1 / 3))},
+    lax.square_p: _square, lax.div_p: _div, lax.integer_pow_p: _integer_pow,
+}
+jet_rules.update({primitive: Sparse(rule) for primitive, rule in _RULES.items()})

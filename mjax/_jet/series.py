@@ -36,6 +36,24 @@ Terms = list[Any] | None
 #: From primals, terms and params to results and their terms.
 Rule = Callable[..., Any]
 
+
+
+class Sparse:
+    """A rule that takes None for terms that are all zero; other rules take zeros, as in JAX.
+
+    Args:
+      rule: the function.
+    """
+
+    __slots__ = ("rule",)
+
+    def __init__(self, rule: Rule):
+        self.rule = rule
+
+    def __call__(self, primals: Any, terms: Any, **params: Any) -> Any:
+        return self.rule(primals, terms, **params)
+
+
 #: Rules of primitives, `(primals, terms, **params) -> result, terms` (lists with multiple results).
 jet_rules: dict[Primitive, Rule] = {}
 #: Rules that apply even if no operand has terms: `(order, primals, terms, **params)`.
@@ -123,7 +141,10 @@ class JetInterpreter(Interpreter):
         if primitive in always_rules:
             return always_rules[primitive](self.order, primals, terms, **params)
         if primitive in jet_rules:
-            return jet_rules[primitive](primals, terms, **params)
+            rule = jet_rules[primitive]
+            given: list[Any] = terms if type(rule) is Sparse else [
+                instantiated(x, t, self.order) for x, t in zip(primals, terms, strict=True)]
+            return rule(primals, given, **params)
         return self.by_derivative(primitive, primals, terms, params)
 
     def by_derivative(self, primitive: Primitive, primals: list[Any], terms: list[Terms],

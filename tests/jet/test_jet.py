@@ -163,6 +163,26 @@ def test_a_primitive_of_a_user():
     assert jet(p.bind, (jnp.float32(2.0),), ([1.0],))[1] == [12.0]
 
 
+def test_rules_of_users_get_all_terms():
+    """As in JAX: lists of zeros, too."""
+    from mjax_ext import core
+
+    p = core.Primitive("weighted_of_jet", multiple_results=True)
+    p.def_impl(lambda x, w, n: [x * w, n])
+    p.def_abstract_eval(lambda x, w, n: [x, n])
+
+    def rule(primals, terms):
+        (x, w, n), (xs, ws, ns) = primals, terms
+        full = lambda a, b, k: sum(a[i] * b[k - i] for i in range(k + 1))
+        return p.bind(x, w, n), [[full([x, *xs], [w, *ws], k) for k in (1, 2)], ns]
+
+    jet_rules[p] = rule
+    (y, n), (series, of_n) = jet(
+        lambda x: p.bind(x, jnp.float32(2.0), 3), (jnp.float32(3.0),), ([1.0, 5.0],))
+    assert (float(y), int(n), [float(t) for t in series]) == (6.0, 3, [2.0, 10.0])
+    assert [float(t) for t in of_n] == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("args, error, words", [
     ((lax.mul, (1.0, 2.0), ([1.0], [1.0, 0.0])), ValueError, "series of lengths 1, 2"),
     ((lax.mul, (1.0, 2.0), ([1.0],)), ValueError, "2 arguments, and series of lengths 1"),
