@@ -29,6 +29,8 @@ from mjax._engine.primitives.arithmetic import RoundingMethod
 from mjax._engine.primitives.convolution import ConvDimensionNumbers
 from mjax._engine.primitives.fft import FftType
 from mjax._engine.primitives.gather import GatherDimensionNumbers, GatherScatterMode
+from mjax._engine.primitives.keys import PRNGSpec
+from mjax._engine.primitives.keys import _generator as prng_impl_v1
 from mjax._engine.primitives.keys import _key_type as key_type_v1
 from mjax._engine.primitives.precision import DotAlgorithm, DotAlgorithmPreset, Precision
 from mjax._engine.primitives.ragged import RaggedDotDimensionNumbers
@@ -68,6 +70,7 @@ policy_either_v1 = from_pickle(EitherPolicy)
 policy_except_v1 = from_pickle(ExceptPolicy)
 policy_names_v1 = from_pickle(NamesPolicy)
 precision_v1 = from_pickle(Precision)
+prng_spec_v1 = from_pickle(PRNGSpec)
 ragged_dot_dimension_numbers_v1 = from_pickle(RaggedDotDimensionNumbers)
 random_algorithm_v1 = from_pickle(RandomAlgorithm)
 resize_method_v1 = from_pickle(ResizeMethod)
@@ -87,7 +90,8 @@ __all__ = [
     "gather_dimension_numbers_v1",
     "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
     "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1", "policy_except_v1",
-    "policy_names_v1", "precision_v1", "ragged_dot_dimension_numbers_v1", "random_algorithm_v1",
+    "policy_names_v1", "precision_v1", "prng_impl_v1", "prng_spec_v1",
+    "ragged_dot_dimension_numbers_v1", "random_algorithm_v1",
     "resize_method_v1", "rounding_method_v1", "scatter_dimension_numbers_v1",
     "shape_dtype_struct_v1", "shaped_array_v1", "svd_algorithm_v1", "tolerance_v1",
     "tree_structure_v1", "ufunc_v1", "unconstrained_v1",

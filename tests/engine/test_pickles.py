@@ -24,6 +24,7 @@ from mjax import tree_util as tu
 from mjax.experimental import layout
 from mjax.sharding import AbstractMesh
 from mjax_ext import core
+from mjax_ext import random as ext_random
 from mjax_ext.interpreters import batching
 
 Point = collections.namedtuple("Point", "x y")
@@ -111,7 +112,8 @@ def values():
         lax.linalg.EighImplementation.QR, lax.linalg.SvdAlgorithm.QR,
         mjax.debug.flops(jnp.add, 1.0, 2.0),
         mjax.debug.NaNSource("log", ("float32[]",), "a.py:1 (f)"),
-        mjax.image.ResizeMethod.CUBIC, export.DisabledSafetyCheck.custom_call("f")]
+        mjax.image.ResizeMethod.CUBIC, export.DisabledSafetyCheck.custom_call("f"),
+        ext_random.threefry_prng_impl]
     return {type(value): value for value in made}
 
 

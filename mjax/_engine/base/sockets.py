@@ -19,12 +19,13 @@ def _unfilled(name: str, *args: Any) -> NoReturn:
 class Sockets:
     """Functions of higher layers, for lower ones; `SOCKETS` describes them."""
 
-    __slots__ = ("array_of_type", "dimension_value", "exchange", "execute", "sharding_shown",
-                 "wait_for_readers", "watch")
+    __slots__ = ("array_of_type", "dimension_value", "exchange", "execute", "over_batch",
+                 "sharding_shown", "wait_for_readers", "watch")
     array_of_type: Callable[[Any, Any], Any]
     dimension_value: Callable[[Any], Any]
     exchange: Callable[[Any, Any], Any]
     execute: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+    over_batch: Callable[[Callable[..., Any], tuple[int | None, ...]], Callable[..., Any]]
     sharding_shown: Callable[[int], Any]
     wait_for_readers: Callable[[Any], None]
     #: A `Watch`, or None if this process is alone.
@@ -57,6 +58,9 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "sockets.wait_for_readers": (
         ("_engine.runtime.effects.background",),
         "deleting an array waits for programs in the background that read it: (buffers) -> None"),
+    "sockets.over_batch": (
+        ("_engine.transforms.vmap",),
+        "generators of users are functions of one key: (function, axes) -> function of a batch"),
     "sockets.watch": (
         ("_engine.runtime.processes.distributed",),
         "waiting for a value ends when another process is gone: a `Watch`, while there are others"),

@@ -141,8 +141,8 @@ def _register(primitive: Primitive, tag: str, words: int, key_words: int, seed_i
         bits = functools.reduce(bitwise_xor, hashes)
         return barrier(convert(bits, np.dtype(f"uint{bit_width}")))
 
-    return register_prng(PRNGImpl(primitive.name, tag, (key_words,), seed, split, random_bits,
-                                  fold_in))
+    return register_prng(PRNGImpl((key_words,), seed, split, random_bits, fold_in, primitive.name,
+                                  tag, takes_batches=True))
 
 
 threefry4x32_prng = _register(threefry4x32_p, "fry4", 4, 4, True)

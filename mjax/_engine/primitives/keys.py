@@ -2,26 +2,28 @@
 
 A key array is an array of dtype `key<tag>`; each element is stored as an array of uint32 of
 the generator's `key_shape`. A generator is a `PRNGImpl`: four functions on that storage. The
-primitives work for every generator, and their lowerings are those functions.
+primitives work for every generator, and their lowerings are those functions, mapped over batches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.config import checks
+from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import pickled_as
+from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
 from mjax._engine.ir.schema import Ints
-from mjax._engine.ir.types import ShapedArray
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
-from mjax._engine.primitives.shapes import broadcast_in_dim_p, moveaxis
+from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
 
@@ -29,37 +31,73 @@ _uint32 = np.dtype("uint32")
 
 
 class PRNGImpl:
-    """A pseudo-random number generator, as functions on the storage of its keys.
-
-    All functions work on batches: the storage of a batch of keys has shape
-    `(*batch, *key_shape)`, where `batch` may be `()`.
+    """A pseudo-random number generator, as functions on the storage of a key.
 
     Args:
-      name: its name, as in `random.key(..., impl=name)`.
+      key_shape: the shape of the storage of a key, an array of uint32.
+      seed: `(integer[]) -> key`.
+      split: `(key, shape) -> keys[*shape, *key_shape]`.
+      random_bits: `(key, bit_width, shape) -> unsigned integers[*shape]` of 8, 16, 32 or 64 bits.
+      fold_in: `(key, uint32[]) -> key`.
+      name: its name in messages.
       tag: its short name in `key<tag>`.
-      key_shape: shape of the uint32 storage of one key.
-      seed: `(integers[*batch]) -> keys[*batch, *key_shape]`.
-      split: `(keys, shape) -> keys[*batch, *shape, *key_shape]`.
-      random_bits: `(keys, bit_width, shape) -> unsigned integers[*batch, *shape]` of 8, 16, 32
-        or 64 bits.
-      fold_in: `(keys, uint32[*batch] or uint32[]) -> keys[*batch, *key_shape]`.
+      takes_batches: whether the functions take keys (and seeds, and numbers to fold in) with more
+        axes in front, which come first in results. Otherwise mjax maps them over these axes.
 
-    Two generators are equal if they are one object.
+    Generators of equal arguments are one object.
+
+    Raises:
+      TypeError: a function is not callable; the shape does not consist of sizes.
+
+    Example:
+      >>> from mjax_ext.random import PRNGImpl
+      >>> middle = PRNGImpl(
+      ...     (1,), lambda seed: seed.astype("uint32")[None],
+      ...     lambda key, shape: (key + jnp.arange(1, 1 + np.prod(shape, dtype=int),
+      ...                                          dtype="uint32")).reshape(*shape, 1),
+      ...     lambda key, bit_width, shape: jnp.full(shape, key[0]).astype(f"uint{bit_width}"),
+      ...     lambda key, data: key * 31 + data, name="middle", tag="mid")
+      >>> random.split(random.key(3, impl=middle))
+      Array((2,), dtype=key<mid>) overlaying:
+      [[4]
+       [5]]
+
+    Source: JAX, `jax.extend.random.PRNGImpl` of earlier releases.
     """
 
-    __slots__ = ("fold_in", "key_shape", "name", "random_bits", "seed", "split", "tag")
+    __slots__ = ("fold_in", "key_shape", "name", "random_bits", "seed", "split", "tag",
+                 "takes_batches")
+    key_shape: tuple[int, ...]
+    seed: Callable[[Any], Any]
+    split: Callable[[Any, tuple[int, ...]], Any]
+    random_bits: Callable[[Any, int, tuple[int, ...]], Any]
+    fold_in: Callable[[Any, Any], Any]
+    name: str
+    tag: str
+    takes_batches: bool
 
-    def __init__(self, name: str, tag: str, key_shape: tuple[int, ...],
-                 seed: Callable[[Any], Any], split: Callable[[Any, tuple[int, ...]], Any],
-                 random_bits: Callable[[Any, int, tuple[int, ...]], Any],
-                 fold_in: Callable[[Any, Any], Any]):
-        self.name = name
-        self.tag = tag
-        self.key_shape = tuple(key_shape)
-        self.seed = seed
-        self.split = split
-        self.random_bits = random_bits
-        self.fold_in = fold_in
+    def __new__(cls, key_shape: Sequence[int], seed: Callable[[Any], Any],
+                split: Callable[[Any, tuple[int, ...]], Any],
+                random_bits: Callable[[Any, int, tuple[int, ...]], Any],
+                fold_in: Callable[[Any, Any], Any], name: str = "<unnamed>", tag: str = "?", *,
+                takes_batches: bool = False) -> PRNGImpl:
+        values = (canonical_shape(key_shape), seed, split, random_bits, fold_in, str(name),
+                  str(tag), bool(takes_batches))
+        for what, f in zip(("seed", "split", "random_bits", "fold_in"), values[1:5], strict=True):
+            if not callable(f):
+                msg = f"the {what} of the generator {name!r} must be a function, got {f!r}."
+                raise TypeError(msg)
+        known = _generators.get(values)
+        if known is None:
+            self = object.__new__(cls)
+            for field, value in zip(_FIELDS, values, strict=True):
+                object.__setattr__(self, field, value)
+            known = _generators.setdefault(values, self)
+        return known
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        msg = f"a PRNGImpl is immutable: make another one with {name}={value!r}."
+        raise AttributeError(msg)
 
     def __str__(self) -> str:
         return self.tag
@@ -68,12 +106,67 @@ class PRNGImpl:
         return f"PRNGImpl({self.name!r}, key_shape={self.key_shape})"
 
     def __reduce__(self) -> Any:
-        if registry.get(self.name) is not self:
-            msg = f"{self!r} cannot be pickled: only registered generators can be found by name."
-            raise TypeError(msg)
-        return resolve_impl, (self.name,)
+        if registry.get(self.name) is self:
+            return _generator, (self.name,)
+        return _generator, tuple([getattr(self, field) for field in _FIELDS])
+
+    def __copy__(self) -> PRNGImpl:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PRNGImpl:
+        return self
+
+    def applied(self, rule: str, batch: tuple[int, ...], args: Sequence[Any],
+                static: Sequence[Any], result: tuple[tuple[int, ...], Any]) -> Any:
+        """One of its functions, on a batch of keys.
+
+        Args:
+          rule: the function's name.
+          batch: the shape of the batch.
+          args: operands; those of a batch begin with its shape.
+          static: arguments behind them.
+          result: the shape of the result for one key, and its dtype.
+
+        Raises:
+          TypeError: the function gives something else.
+        """
+        f, (shape, dtype) = getattr(self, rule), result
+        if self.takes_batches:
+            return f(*args, *static)
+
+        def one(*args: Any) -> Any:
+            out = f(*args, *static)
+            try:
+                aval = typeof(out)
+            except TypeError:
+                aval = None
+            if aval is None or aval.shape != shape or aval.dtype != dtype:
+                raise LazyTypeError(lambda: (
+                    f"the {rule} of the generator {self.name!r} must give an array of type "
+                    f"{ShapedArray(shape, dtype)}, but gave "
+                    f"{out!r}{'' if aval is None else f' of type {aval}'}."))
+            return out
+
+        ranks = [len(typeof(a).shape) - (0 if rule in ("seed", "fold_in") and i == len(args) - 1
+                                         else len(self.key_shape)) for i, a in enumerate(args)]
+        for n in range(len(batch), 0, -1):
+            one = sockets.over_batch(one, tuple([0 if rank >= n else None for rank in ranks]))
+        return one(*args)
 
 
+_FIELDS = ("key_shape", "seed", "split", "random_bits", "fold_in", "name", "tag", "takes_batches")
+_generators: dict[tuple[Any, ...], PRNGImpl] = {}
+
+
+@pickled_as("prng_impl_v1")
+def _generator(*fields: Any) -> PRNGImpl:
+    """A generator by its name, or of its functions; pickles of generators call this."""
+    if len(fields) == 1:
+        return resolve_impl(fields[0])
+    return PRNGImpl(*fields[:-1], takes_batches=fields[-1])
+
+
+@pickled_by("prng_spec_v1", "_impl")
 class PRNGSpec:
     """Stands for a generator that is not registered, where a name is expected."""
 
@@ -123,13 +216,14 @@ class KeyType(ExtendedDType):
         return random_wrap_p.bind(physical, impl=self._impl)
 
     def __reduce__(self) -> Any:
-        return _key_type, self._impl.__reduce__()[1]
+        impl = self._impl
+        return _key_type, (impl.name if registry.get(impl.name) is impl else impl,)
 
 
 @pickled_as("key_type_v1")
-def _key_type(name: str) -> KeyType:
+def _key_type(spec: str | PRNGImpl) -> KeyType:
     """The dtype of keys of a generator; pickles of these dtypes call this."""
-    return KeyType(resolve_impl(name))
+    return KeyType(resolve_impl(spec))
 
 
 _key_types: dict[PRNGImpl, KeyType] = {}
@@ -229,7 +323,8 @@ def _random_seed_type(seeds: Any, *, impl: PRNGImpl) -> ShapedArray:
     return ShapedArray(seeds.shape, KeyType(impl))
 
 
-random_seed_p.def_lowering(traced(lambda seeds, *, impl: wrap(impl.seed(seeds), impl)))
+random_seed_p.def_lowering(traced(lambda seeds, *, impl: wrap(impl.applied(
+    "seed", typeof(seeds).shape, (seeds,), (), (impl.key_shape, _uint32)), impl)))
 
 random_split_p = EnginePrimitive("random_split", params={"shape": Ints})
 
@@ -244,7 +339,8 @@ def _random_split_type(keys: Any, *, shape: tuple[int, ...]) -> ShapedArray:
 @traced
 def _random_split_lowering(keys: Any, *, shape: tuple[int, ...]) -> Any:
     impl = keys.dtype._impl
-    return wrap(impl.split(unwrap(keys), shape), impl)
+    return wrap(impl.applied("split", keys.shape, (unwrap(keys),), (shape,),
+                             ((*shape, *impl.key_shape), _uint32)), impl)
 
 
 random_fold_in_p = EnginePrimitive("random_fold_in", params={})
@@ -268,7 +364,8 @@ def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
         storage = broadcast_in_dim_p.bind(
             storage, shape=(*data.shape, *impl.key_shape),
             broadcast_dimensions=tuple(range(ndim, ndim + len(impl.key_shape))))
-    return wrap(impl.fold_in(storage, data), impl)
+    return wrap(impl.applied("fold_in", keys.shape or data.shape, (storage, data), (),
+                             (impl.key_shape, _uint32)), impl)
 
 
 random_bits_p = EnginePrimitive("random_bits", params={"bit_width": int, "shape": Ints})
@@ -286,7 +383,9 @@ def _random_bits_type(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> S
 @random_bits_p.def_lowering
 @traced
 def _random_bits_lowering(keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
-    return keys.dtype._impl.random_bits(unwrap(keys), bit_width, shape)
+    impl, dtype = keys.dtype._impl, np.dtype(f"uint{bit_width}")
+    return impl.applied("random_bits", keys.shape, (unwrap(keys),), (bit_width, shape),
+                        (shape, dtype))
 
 
 random_wrap_p = EnginePrimitive("random_wrap", params={"impl": PRNGImpl})

@@ -277,5 +277,5 @@ def join_words(high: Any, low: Any) -> Any:
 
 
 threefry_prng = register_prng(PRNGImpl(
-    "threefry2x32", "fry", (2,), threefry_seed, threefry_split, threefry_random_bits,
-    threefry_fold_in))
+    (2,), threefry_seed, threefry_split, threefry_random_bits, threefry_fold_in, "threefry2x32",
+    "fry", takes_batches=True))

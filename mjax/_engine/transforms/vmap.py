@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
     broadcast_prefix_to,
@@ -286,3 +287,6 @@ def _place(value: Any, dim: int | None, wanted: int | None, size: int,
                f"{ndim} axes.")
         raise ValueError(msg)
     return to_dim(value, dim, wanted % ndim, size)
+
+
+sockets.over_batch = vmap

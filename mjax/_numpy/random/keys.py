@@ -36,19 +36,20 @@ from mjax._numpy.random.common import (
 )
 
 
-def _seed_argument(name: str, seed: Any) -> Any:
-    """The user's seed plus the setting `random_seed_offset`."""
-    number, offset = _given_seed(name, seed), thread.settings.random_seed_offset
+def seed_argument(name: str, seed: Any, scalar: bool = True) -> Any:
+    """The user's seed, or array of seeds, plus the setting `random_seed_offset`."""
+    number, offset = _given_seed(name, seed, scalar), thread.settings.random_seed_offset
     if not offset or not dtypes.is_integer(typeof(number).dtype):
         return number
     # Integers wrap around; NumPy warns of that for scalars, but not for arrays.
     moved = np.full(1, offset).astype(typeof(number).dtype)
-    return (number.reshape(1) + moved)[0] if isinstance(number, np.ndarray) else add(
-        number, moved[0])
+    if isinstance(number, np.ndarray):
+        return (number.reshape(-1) + moved).reshape(number.shape)
+    return add(number, np.broadcast_to(moved[0], typeof(number).shape))
 
 
-def _given_seed(name: str, seed: Any) -> Any:
-    """A seed as a scalar array of integers; Python ints are cut to 64 bits or, off x64, 32."""
+def _given_seed(name: str, seed: Any, scalar: bool) -> Any:
+    """A seed as an array of integers; Python ints are cut to 64 bits or, off x64, 32."""
     if type(seed) is int:
         try:
             return np.asarray(np.int64(seed)).astype(dtypes.canonicalize(np.dtype("int64")))
@@ -59,7 +60,7 @@ def _given_seed(name: str, seed: Any) -> Any:
     if is_key_dtype(aval.dtype):
         msg = f"{name} takes a scalar seed, but was given a PRNG key."
         raise TypeError(msg)
-    if aval.shape:
+    if aval.shape and scalar:
         msg = (f"{name} takes a scalar seed, but was given an array of shape {aval.shape}; use "
                "mjax.vmap to map over it.")
         raise TypeError(msg)
@@ -97,7 +98,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
             msg = "key: give impl or dtype, not both."
             raise ValueError(msg)
         impl = dtype
-    return random_seed_p.bind(_seed_argument("key", seed), impl=resolve_impl(impl))
+    return random_seed_p.bind(seed_argument("key", seed), impl=resolve_impl(impl))
 
 
 @sampler(impl=as_given)
@@ -125,7 +126,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
       >>> random.PRNGKey(0)
       Array([0, 0], dtype=uint32)
     """
-    return _raw_key(_seed_argument("PRNGKey", seed), impl=resolve_impl(impl))
+    return _raw_key(seed_argument("PRNGKey", seed), impl=resolve_impl(impl))
 
 
 @sampler(num=shape_argument)
