@@ -135,7 +135,8 @@ OTHERS = {
         "DynamicJaxprTracer", "Evaluation", "Finding", "GSPMDSharding", "JVPTrace",
         "JaxprEqnContext", "JaxprTrace", "JaxprTracer", "NameStack", "Report", "SourceInfo",
         "StoreException", "Token", "Trace", "TraceTag", "WrappedFun",
-        "ArrayMapping", "CompoundFactor", "SdyShardingRule", "custom_partitioning",
+        "ArrayMapping", "CompoundFactor", "PRNGReport", "SdyShardingRule",
+        "custom_partitioning",
         "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
 }
 

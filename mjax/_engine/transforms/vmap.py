@@ -289,4 +289,8 @@ def _place(value: Any, dim: int | None, wanted: int | None, size: int,
     return to_dim(value, dim, wanted % ndim, size)
 
 
-sockets.over_batch = vmap
+def _over_batch(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+    return vmap(f, axes)
+
+
+sockets.over_batch = _over_batch
