@@ -333,6 +333,3 @@ def _data(x: Any) -> np.ndarray[Any, Any]:
 
 def _have_twins(rows: np.ndarray[Any, Any]) -> bool:
     return len(np.unique(rows, axis=0)) < len(rows)
-
-
-__all__ = ["PRNGReport", "check_prng_impl"]
