@@ -11,8 +11,18 @@ library that builds on this pins `mjax` to a minor release.
 - `mjax_ext.source_info_util`, `traceback_util`: where equations and exceptions come from.
 - `mjax_ext.backend`, `lowering`, `ifrt_programs`: clients of platforms, contexts of MLIR.
 - `mjax_ext.state.discharge`: pure programs for those that read and write references.
+- `mjax_ext.explain`: the missing rules and refused effects of a composition, before anything runs.
 
 Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names in `mjax`
 (`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not repeated here.
 `examples/multiply_add.py` takes a primitive from no rule to all of them.
 """
+
+from __future__ import annotations
+
+from mjax._engine.base.faces import face
+
+__all__ = ["explain"]
+
+_LATER = {"explain": "mjax_ext._explain"}
+__getattr__, __dir__ = face("mjax_ext", later=_LATER)

@@ -27,7 +27,7 @@ from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import Ref, refuse_returned
-from mjax._engine.tracing.rule_errors import carriers
+from mjax._engine.tracing.rule_errors import carriers, refuse
 from mjax._engine.tracing.stage import StageInterpreter, lift_tracers, stage
 
 
@@ -135,10 +135,10 @@ def _leafless(in_tree: Any, kwargs: dict[str, Any]) -> tuple[list[int], list[str
 def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
     refused = forbidden(jaxpr.effects, "control_flow")
     if refused:
-        raise LazyTypeError(lambda: (
+        refuse(LazyTypeError(lambda: (
             f"{traced_for}: {jaxpr.debug_info.func_src_info} has the effects {describe(refused)}, "
             f"whose policy says control_flow=False. Move them out of the body.\n"
-            f"{carriers(jaxpr, refused)}"))
+            f"{carriers(jaxpr, refused)}")))
 
 
 def share_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:

@@ -38,6 +38,7 @@ from mjax._engine.tracing.rule_errors import (
     carriers,
     describe_value,
     name_rule,
+    refuse,
 )
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
@@ -106,9 +107,9 @@ def lower_to_module(jaxpr: Jaxpr, name: str, platform: str,
     """
     unlowerable = forbidden(jaxpr.effects, "lowerable")
     if unlowerable:
-        raise LazyValueError(lambda: (
+        refuse(LazyValueError(lambda: (
             f"cannot compile a program with the effects {describe(unlowerable)}: their policy "
-            f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}"))
+            f"says lowerable=False.\n{carriers(jaxpr, unlowerable)}")))
     try:
         return _lower(jaxpr, name, platform, aliases or {}, donated, client, partition, whole,
                       prepare, checking=False)
@@ -317,7 +318,7 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
             break
     if rule is None:
         others = ", ".join(sorted(filter(None, lowerings)))
-        primitive.missing(
+        rule = primitive.missing(
             "lowering", detail=ctx.platform + (f" (only for {others})" if others else ""),
             operands=len(operands), params=params, source=ctx.source)
     results = (_call_traced(ctx, operands, (rule,), params, lambda: ctx.stage_traced(rule, params))

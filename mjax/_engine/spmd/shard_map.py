@@ -63,7 +63,7 @@ from mjax._engine.tracing.flat import (
     function_name,
     wraps,
 )
-from mjax._engine.tracing.rule_errors import carriers
+from mjax._engine.tracing.rule_errors import carriers, refuse
 
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
 
@@ -341,10 +341,10 @@ class _Mapped(Record):
         """
         refused = forbidden(jaxpr.effects, "shardable")
         if refused:
-            raise LazyTypeError(lambda: (
+            refuse(LazyTypeError(lambda: (
                 f"shard_map of {function_name(self.f)}, which has the effects {describe(refused)}: "
                 "their policy says shardable=False. They would happen once per device. Move them "
-                f"out of the function.\n{carriers(jaxpr, refused)}"))
+                f"out of the function.\n{carriers(jaxpr, refused)}")))
 
     def once(self, region: Region, number: int, jaxpr: Jaxpr) -> Jaxpr:
         """A part of the function's program, or the same part of an earlier call."""

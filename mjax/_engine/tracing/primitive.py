@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
 from mjax._engine.base.folding import fold
@@ -521,8 +521,8 @@ class Primitive:
         if not self.used:
             self.used = self.applied = True
         self.check_params(params)
-        if self.abstract_eval is None:
-            self.missing("abstract_eval", operands=len(avals), params=params)
+        rule = self.abstract_eval or self.missing(
+            "abstract_eval", operands=len(avals), params=params)
         if self.discharge is None and self.frame is None and not self.takes_references and any(
                 map(is_reference, avals)):
             raise LazyArgumentError(lambda: (
@@ -532,7 +532,7 @@ class Primitive:
         # Helpers that the rule calls must not be staged into the program under construction.
         previous, thread.interpreter = thread.interpreter, ThreadState.interpreter
         try:
-            result = self.abstract_eval(*avals, **params)
+            result = rule(*avals, **params)
         except Exception as error:
             name_rule(error, self, "abstract_eval", params)
             raise
@@ -545,9 +545,9 @@ class Primitive:
 
     # -- errors --
 
-    def missing(self, rule: str, **facts: Any) -> NoReturn:
+    def missing(self, rule: str, **facts: Any) -> Any:
         """Raises the error for a missing rule; see `rule_errors.missing_rule`."""
-        missing_rule(self, rule, **facts)
+        return missing_rule(self, rule, **facts)
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuses params that the schema does not have. Called once per types and params."""

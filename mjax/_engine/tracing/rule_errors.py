@@ -6,6 +6,7 @@ is defined and the line at which the primitive was applied.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -134,10 +135,28 @@ _CALLERS = {
 }
 
 
+class Questions(threading.local):
+    """The collector of refusals of this thread, if there is one (`mjax_ext.explain`)."""
+
+    #: Its `missing(primitive, rule, detail, source, error)` gives a rule to go on with, or raises
+    #: the error; its `refused(error)` returns.
+    collector: Any = None
+
+
+questions = Questions()
+
+
+def refuse(error: Exception) -> None:
+    """Raises the error for an effect that is not allowed, unless refusals are collected."""
+    if questions.collector is None:
+        raise error
+    questions.collector.refused(error)
+
+
 def missing_rule(primitive: Any, rule: str, operands: int | None = None,
                  params: Mapping[str, Any] = _NOTHING, detail: str = "", source: Any = None
-                 ) -> NoReturn:
-    """Raises the error for a missing rule.
+                 ) -> Any:
+    """Raises the error for a missing rule; gives a rule to go on with if refusals are collected.
 
     Args:
       primitive: the primitive.
@@ -173,7 +192,10 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
         return (f"Primitive {primitive.name!r} has no {row.name.format(**fields)}, which "
                 f"{row.needed_by} needs.\n{applied_at(source)}\n{hint}\n\n{spelling}\n")
 
-    raise MissingRuleError(text)
+    error = MissingRuleError(text)
+    if questions.collector is None:
+        raise error
+    return questions.collector.missing(primitive, rule, detail, source, error)
 
 
 def _body_of(primitive: Any, params: Mapping[str, Any]) -> str | None:
@@ -332,11 +354,11 @@ def refuse_effects(primitive: Any, effects: Any, policy: str) -> None:
     if refused:
         question = QUESTIONS[policy]
         source = here()
-        raise LazyValueError(lambda: (
+        refuse(LazyValueError(lambda: (
             f"{question.transformation} of {primitive.name}, which has the effects "
             f"{describe(refused)}: their policy says {policy}=False. {question.reason}. Move it "
             "out of the function that is transformed, or use an effect that allows it.\n"
-            f"{applied_at(source)}"))
+            f"{applied_at(source)}")))
 
 
 def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
@@ -348,11 +370,11 @@ def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
     if not any(forbidden(jaxpr.effects, "masked") for jaxpr in programs):
         return
     found = [(jaxpr, forbidden(jaxpr.effects, "masked")) for jaxpr in programs]
-    raise LazyNotImplementedError(lambda: (
+    refuse(LazyNotImplementedError(lambda: (
         f"vmap of {who} over its predicate: it has the effects "
         f"{describe({e for _, effects in found for e in effects})}, whose policy says "
         f"masked=False. {QUESTIONS['masked'].reason}. Move them out of it, or do not map over "
-        "its predicate.\n" + "\n".join(carriers(j, effects) for j, effects in found if effects)))
+        "its predicate.\n" + "\n".join(carriers(j, effects) for j, effects in found if effects))))
 
 
 def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:

@@ -158,7 +158,7 @@ class BatchInterpreter(Interpreter):
         rule = primitive.axis_batch or primitive.batch
         if rule is None:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
-            primitive.missing("batch", operands=len(values), params=params)
+            rule = primitive.missing("batch", operands=len(values), params=params)
         try:
             result = (rule(values, dims, **params) if primitive.axis_batch is None else
                       rule(self.axis, values, dims, **params))

@@ -128,11 +128,12 @@ class JVPInterpreter(Interpreter):
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
         """Primal and tangent results; runs with the parent current."""
-        if primitive.jvp is None:
+        rule = primitive.jvp
+        if rule is None:
             primitive.declared(list(map(typeof, primals)), params, "differentiable")
-            primitive.missing("jvp", operands=len(primals), params=params)
+            rule = primitive.missing("jvp", operands=len(primals), params=params)
         try:
-            result = primitive.jvp(primals, tangents, **params)
+            result = rule(primals, tangents, **params)
         except Exception as error:
             name_rule(error, primitive, "jvp", params)
             raise

@@ -22,7 +22,7 @@ from mjax._engine.ir.effects import describe, forbidden, join_effects, no_effect
 from mjax._engine.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.convert import reduce_precision_p
-from mjax._engine.tracing.rule_errors import applied_at
+from mjax._engine.tracing.rule_errors import applied_at, refuse
 from mjax._engine.tracing.rule_results import recomputed
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import without_references
@@ -133,10 +133,10 @@ def _repeat(saveable: Policy, used: Sequence[bool], eqn: JaxprEqn
     known, repeated = (eqn, eqn) if rule is None else recomputed(eqn, saveable, used)
     refused = repeated and forbidden(repeated.effects, "remat")
     if refused:
-        raise LazyNotImplementedError(lambda: (
+        refuse(LazyNotImplementedError(lambda: (
             f"{eqn.primitive.name} has the effects {describe(refused)}, whose policy says "
             "remat=False: it cannot run a second time. Move it out of the rematerialized "
-            f"function, or save its results with a policy.\n{applied_at(eqn.source)}"))
+            f"function, or save its results with a policy.\n{applied_at(eqn.source)}")))
     return known, repeated
 
 

@@ -143,12 +143,12 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         ct = cotangents.pop(outvars[0], None)
         if ct is None:
             return
-    if primitive.transpose is None:
-        primitive.missing("transpose", operands=len(invars), params=params)
+    rule = primitive.transpose or primitive.missing(
+        "transpose", operands=len(invars), params=params)
     operands = [a.val if type(a) is Literal else values[a] if a in values
                 else UndefinedPrimal(a.aval) for a in invars]
     try:
-        results = primitive.transpose(ct, *operands, **params)
+        results = rule(ct, *operands, **params)
     except Exception as error:
         if (isinstance(error, SymbolicValueError) and error.blamed is None
                 and "transpose" not in primitive.foreign):

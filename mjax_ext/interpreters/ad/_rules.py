@@ -33,9 +33,8 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
       >>> float(ad.get_primitive_transpose(lax.neg_p)(3.0, ad.UndefinedPrimal(mjax.typeof(1.0)))[0])
       -3.0
     """
-    if primitive.transpose is None:
-        primitive.missing("transpose")
-    return primitive.transpose
+    rule: Rule = primitive.transpose or primitive.missing("transpose")
+    return rule
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:

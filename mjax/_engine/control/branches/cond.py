@@ -35,7 +35,12 @@ from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError
-from mjax._engine.tracing.rule_errors import applied_at, carriers, refuse_masked_effects
+from mjax._engine.tracing.rule_errors import (
+    applied_at,
+    carriers,
+    refuse,
+    refuse_masked_effects,
+)
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -218,12 +223,12 @@ def platform_position(ctx: Any, platforms: Platforms) -> int:
 def _refuse_effects(branches: Branches) -> None:
     refused = forbidden(branches.effects, "batchable")
     if refused:
-        raise LazyTypeError(lambda: (
+        refuse(LazyTypeError(lambda: (
             f"vmap of cond over its predicate: the branches have the effects {describe(refused)}, "
             "whose policy says batchable=False. All branches would run for all batch elements. "
             "Move the effects out of the branches, or do not map over the predicate.\n"
             + "\n".join(carriers(b, found) for b in branches
-                        if (found := forbidden(b.effects, "batchable")))))
+                        if (found := forbidden(b.effects, "batchable"))))))
 
 
 def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],

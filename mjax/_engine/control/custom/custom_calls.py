@@ -40,7 +40,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
 from mjax._engine.tracing.interpreter import Tracer, interpreters, staging
-from mjax._engine.tracing.rule_errors import applied_at, carriers, describe_value
+from mjax._engine.tracing.rule_errors import applied_at, carriers, describe_value, refuse
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import Zero, among_zeros, without_zeros, zeros_among
 from mjax._engine.tracing.variance import sorted_axes, typed_axes
@@ -190,9 +190,9 @@ class Call(Rule):
             jaxpr, consts = lift_tracers(stage(self.run, avals, self.debug_info()))
         refused = forbidden(jaxpr.effects, "custom_derivatives")
         if refused:
-            raise LazyNotImplementedError(lambda: (
+            refuse(LazyNotImplementedError(lambda: (
                 f"{self.custom.describe()} has the effects {describe(refused)}, whose policy says "
-                f"custom_derivatives=False. Move them out of it.\n{carriers(jaxpr, refused)}"))
+                f"custom_derivatives=False. Move them out of it.\n{carriers(jaxpr, refused)}")))
         body = Body(jaxpr, consts, self.out_tree)
         known.results = Typed("the function's output", self.out_tree,
                               list(map(invariant, jaxpr.out_avals)))
