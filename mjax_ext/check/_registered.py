@@ -62,9 +62,13 @@ def check_name(run: Run) -> str | None:
 
 
 def _twins(primitive: Primitive) -> list[Primitive]:
-    """The other primitives of this name. The same definition, run again, makes none."""
+    """The other primitives of this name. The same definition, run again, makes none.
+
+    Those of the engine do not count: authors need not know their names.
+    """
     mine = set(_rules_of(primitive).values())
-    twins = [p for p in list(registry) if p is not primitive and p.name == primitive.name]
+    twins = [p for p in list(registry)
+             if p is not primitive and p.name == primitive.name and p.foreign]
     return [p for p in twins if mine.isdisjoint(_rules_of(p).values())]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -85,7 +86,18 @@ class Run:
     # -- steps --
 
     def take(self, steps: Sequence[Step]) -> Report:
-        """Takes the steps in order, and reports."""
+        """Takes the steps in order, and reports.
+
+        Rules may warn of values that are not finite, and of empty ones.
+        """
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._take(steps)
+        return Report(self.primitive, str(self.application), self.findings, list(self.checked),
+                      {rule: why for rule, why in self.not_checked.items()
+                       if rule not in self.wrong()})
+
+    def _take(self, steps: Sequence[Step]) -> None:
         for step in steps:
             if step.rule in self.unusable:
                 continue
@@ -105,9 +117,6 @@ class Run:
                 self.checked[step.rule] = None
             else:
                 self.not_checked.setdefault(step.rule, reason)
-        return Report(self.primitive, str(self.application), self.findings, list(self.checked),
-                      {rule: why for rule, why in self.not_checked.items()
-                       if rule not in self.wrong()})
 
     def lost(self, need: str) -> str | None:
         """The wrong rule that keeps a step from what it needs, if there is one."""
