@@ -326,8 +326,11 @@ def wrong_dce(p: Any, rule: Any, seed: int) -> Any:
 # ---- mutants -----------------------------------------------------------------------------------
 
 
-def rules_of(p: Any) -> list[str]:
-    fields = ["impl", "abstract_eval", "lowering", "jvp", "transpose", "batch", "linearize", "dce"]
+def rules_of(p: Any, operands: Sequence[Any]) -> list[str]:
+    """The rules that the application may use."""
+    fields = ["impl", "abstract_eval", "lowering", "batch", "dce"]
+    if any(np.asarray(x).dtype.kind in "fc" for x in operands):
+        fields += ["jvp", "transpose", "linearize"]
     return [f for f in fields if (p.lowerings if f == "lowering" else getattr(p, f)) is not None]
 
 
@@ -348,7 +351,8 @@ def candidates(p: Any, rule: str, operands: Sequence[Any], seed: int
     if not ranks and rule != "batch":
         del ways["empty"]  # there are no axes to be of size 0
     if all(np.iscomplexobj(x) for x in operands):
-        del ways["negative"]
+        del ways["negative"]  # they have no sign
+        ways.pop("digits", None)
     inexact = [i for i, x in enumerate(operands) if np.asarray(x).dtype.kind in "fc"]
     drop = {"impl": dropped_operand, "lowering": dropped_value, "jvp": dropped_tangent,
             "transpose": dropped_cotangent}.get(rule)
@@ -377,7 +381,7 @@ def mutant(seed: int) -> Mutant:
     subject = list(SUBJECTS.values())[seed % len(SUBJECTS)]
     rng = np.random.default_rng(seed)
     p = subject.make(f"{subject.name}_{seed}")
-    rules = rules_of(p)
+    rules = rules_of(p, subject.operands)
     rule = rules[rng.integers(len(rules))]
     ways = candidates(p, rule, subject.operands, seed)
     kind = sorted(ways)[rng.integers(len(ways))]
