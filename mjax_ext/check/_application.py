@@ -13,8 +13,10 @@ import numpy as np
 
 import mjax
 from mjax._engine.base.records import Record
+from mjax._engine.base.sockets import sockets
 from mjax._engine.control.references.primitives import freeze_p, new_ref_p
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.effects import Effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -67,7 +69,10 @@ class Application:
       values: these arrays.
       ranks: for each of `values` the number of axes along which it may be batched.
       programs: whether the params hold programs.
+      axes: the named axes that the params refer to, if the application has them.
     """
+
+    axes: tuple[Any, ...] = ()
 
     def __init__(self, primitive: Primitive, examples: Sequence[Any], params: dict[str, Any]):
         self.primitive = primitive
@@ -86,13 +91,23 @@ class Application:
     @property
     def plain(self) -> bool:
         """Whether all operands are arrays of numbers."""
-        return all(operand.kind == "array" for operand in self.operands)
+        return not self.axes and all(operand.kind == "array" for operand in self.operands)
 
     @property
     def inexact(self) -> list[int]:
         """The numbers of the values that have derivatives."""
         return [k for k, i in enumerate(self.places) if self.operands[i].kind != "key"
                 and dtypes.is_inexact(self.values[k].dtype)]
+
+    def types(self) -> tuple[list[Any], Effects]:
+        """The types of the results and the effects, by the abstract evaluation."""
+        return self.primitive.infer([operand.aval for operand in self.operands], self.params)
+
+    def types_again(self) -> list[Any]:
+        """The types of the results, by a further call of the rule."""
+        rule: Any = self.primitive.abstract_eval
+        out = rule(*[operand.aval for operand in self.operands], **self.params)[0]
+        return list(out) if self.primitive.multiple_results else [out]
 
     def bind(self, *operands: Any) -> list[Any]:
         """The results of the primitive as a list."""
@@ -123,7 +138,17 @@ class Application:
     def evaluate(self, *values: Any) -> Arrays:
         """The results of an evaluation, in NumPy; the values are copied first."""
         with np.errstate(all="ignore"):
-            return list(map(in_numpy, self.call(*[np.array(v) for v in values])))
+            return list(map(in_numpy, self.call(*map(np.array, values))))
+
+    def lowered(self, *values: Any) -> Arrays:
+        """The results of the lowering in NumPy; it is compiled once per types."""
+
+        def bind(*operands: Any) -> list[Any]:
+            out = sockets.execute(self.primitive, operands, self.params)
+            return list(out) if self.primitive.multiple_results else [out]
+
+        with np.errstate(all="ignore"):
+            return list(map(in_numpy, self.call(*map(np.array, values), bind=bind)))
 
 
 def as_numbers(out: Any) -> Any:

@@ -14,9 +14,9 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden
 from mjax_ext.check._application import Application, Arrays, Traced, together
 from mjax_ext.check._compare import difference, tolerance
+from mjax_ext.check._mapped import Mapped
 from mjax_ext.check._operands import elements, stacked
 from mjax_ext.check._run import Run
-from mjax_ext.check._values import lowered
 
 Axes = tuple[int | None, ...]
 
@@ -33,11 +33,14 @@ def check_batch(run: Run) -> str | None:
     if not application.places:
         return "it has no operands to batch."
     ways = [*_ways(application, run.random)]
-    few = [way for way in ways if len(set(way) - {None}) == 1][:4]
+    few = _few(application)
     tasks = [*_tasks(run, _unusual(application), ways), *_tasks(run, 1, few), *_tasks(run, 0, few)]
     square = _square(application)
     if square is not None:
         tasks += _tasks(run, square, few)
+    if not application.programs:
+        for sign in (-1, 1):
+            tasks += _tasks(run, 2, few[:1], sign)
     with run.blaming("batch", "a program with vmap"):
         results = together(application, [(task.mapped, task.args) for task in tasks])
     for task, outs in zip(tasks, results, strict=True):
@@ -45,6 +48,14 @@ def check_batch(run: Run) -> str | None:
         run.require_same("batch", task.what, found, (
             "Compare the rule with a loop over the batch: dims[i] is the axis of args[i] that is "
             "batched, or None; the dim that it returns is that of the result."))
+    if (isinstance(application, Mapped) and len(application.axes) == 1
+            and not run.primitive.own_varying):  # else it is for mesh axes alone
+        with run.blaming("batch", "vmap with the name of the axis"):
+            mapped = application.mapped(*application.values)
+        devices = application.evaluate(*application.values)
+        found = difference(mapped, devices, tolerance(devices))
+        run.require_same("batch", "vmap with the name of the axis, unlike devices,", found,
+                         "Treat the batch in the rule as the lowering treats the devices.")
     return None
 
 
@@ -64,10 +75,18 @@ class _Task(Record):
     loop: Arrays
 
 
-def _tasks(run: Run, size: int, ways: Sequence[Axes]) -> list[_Task]:
-    """The maps over so many elements, with each of these axes."""
-    application, tasks = run.application, []
-    batch = elements(application, run.random, max(size, 1))
+def _tasks(run: Run, size: int, ways: Sequence[Axes], sign: int | None = None) -> list[_Task]:
+    """The maps over so many elements, with each of these axes.
+
+    Args:
+      run: the run.
+      size: the number of elements.
+      ways: the axes.
+      sign: of all their numbers; None: both.
+    """
+    application = run.application
+    tasks: list[_Task] = []
+    batch = elements(application, run.random, max(size, 1), sign)
     each: dict[Any, Arrays] = {}
     for axes in ways:
         args = stacked(batch, axes)
@@ -115,6 +134,14 @@ def _ways(application: Application, random: np.random.Generator) -> Iterator[Axe
     yield from chosen
 
 
+def _few(application: Application) -> list[Axes]:
+    """All operands batched along the first axis, along the last one, and each operand alone."""
+    ranks = application.ranks
+    ways = [(0,) * len(ranks), tuple(ranks), *(
+        tuple(0 if j == k else None for j in range(len(ranks))) for k in range(len(ranks)))]
+    return list(dict.fromkeys(ways))[:4]
+
+
 def _sizes(application: Application) -> set[int]:
     return {int(n) for x in application.values for n in x.shape}
 
@@ -152,7 +179,7 @@ def check_batched_lowering(run: Run) -> str | None:
     known = tuple(operand.aval for operand in application.operands)
     for avals, params in [key for key in seen if key[0] != known][:3]:
         other = Application(p, [_drawn(run.random, a) for a in avals], dict(params))
-        found = difference(other.evaluate(*other.values), lowered(other, other.values),
+        found = difference(other.evaluate(*other.values), other.lowered(*other.values),
                            tolerance(other.values))
         run.require_same("lowering", (
             f"for operands of types {', '.join(map(str, avals))} it disagrees with the "

@@ -6,10 +6,10 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.tracing.primitive import Primitive
-from mjax_ext.check._application import Application
 from mjax_ext.check._batches import check_batch, check_batched_lowering
 from mjax_ext.check._derivatives import check_jvp, check_linearize, check_vjp
 from mjax_ext.check._devices import check_varying, check_varying_cotangents
+from mjax_ext.check._mapped import application_of
 from mjax_ext.check._programs import (
     check_dce,
     check_effects_kept,
@@ -96,6 +96,6 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
         msg = (f"check_primitive takes a primitive, got {primitive!r} of type "
                f"{type(primitive).__name__}.")
         raise TypeError(msg)
-    run = Run(Application(primitive, examples, params))
+    run = Run(application_of(primitive, examples, params))
     check_functions(run)
     return run.take(STEPS)

@@ -28,6 +28,8 @@ def check_varying(run: Run) -> str | None:
     if mjax.device_count() < _COUNT:
         return ("there is one device; with several, or XLA_FLAGS="
                 "--xla_force_host_platform_device_count=2, it is.")
+    if application.axes:
+        return "it was checked on devices all along."
     refused = forbidden(run.facts["effects"], "shardable")
     if refused:
         return f"the policy of its effects {describe(refused)} forbids shard_map."
@@ -93,6 +95,8 @@ def check_varying_cotangents(run: Run) -> str | None:
     application = run.application
     group = run.facts.get("group", ())
     if mjax.device_count() < _COUNT or forbidden(run.facts["effects"], "shardable") or not group:
+        return None
+    if application.axes:
         return None
     batch = elements(application, run.random, _COUNT)
     count = len(application.values)

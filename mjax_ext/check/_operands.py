@@ -132,21 +132,30 @@ def points(application: Application, random: np.random.Generator) -> list[Arrays
     return out
 
 
-def elements(application: Application, random: np.random.Generator, count: int) -> list[Arrays]:
-    """The elements of a batch."""
+def elements(application: Application, random: np.random.Generator, count: int,
+             sign: int | None = None) -> list[Arrays]:
+    """The elements of a batch.
+
+    Args:
+      application: gives the examples.
+      random: the source of values.
+      count: how many.
+      sign: that of all numbers; None: elements of both, and one close to the examples.
+    """
     values, out = application.values, []
     for n in range(count):
         made = []
         for i, x in zip(application.places, values, strict=True):
             if application.operands[i].kind == "key":
                 made.append(x + np.asarray(n, x.dtype))
+            elif application.programs:
+                made.append(near(random, _rolled(x, 0 if dtypes.is_inexact(x.dtype) else n)))
+            elif sign is not None:
+                made.append(signed(random, x, sign))
             elif not dtypes.is_inexact(x.dtype):
-                made.append(_rolled(x, n) if n % 2 or application.programs or not n
-                            else signed(random, x, 0))
-            elif application.programs or n == 1:
-                made.append(near(random, x))
+                made.append(_rolled(x, n) if n % 2 or not n else signed(random, x, 0))
             else:
-                made.append(signed(random, x, (0, 0, -1, 1)[n % 4]))
+                made.append(near(random, x) if n == 1 else signed(random, x, (0, 0, -1, 1)[n % 4]))
         out.append(made)
     return out
 

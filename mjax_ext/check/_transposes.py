@@ -129,9 +129,10 @@ def _check_group(run: Run, group: Sequence[int], where: list[Arrays], allowed: f
         with run.blaming("transpose", what):
             back = Traced(pull, where[0], [outs[n] for n in nonzero])
         for values in where:
-            for sign in (1, -1):
-                cts = [np.asarray(sign * direction(run.random, outs[n]), outs[n].dtype)
-                       for n in nonzero]
+            for sign in (0, 1, -1):
+                drawn = [direction(run.random, outs[n]) for n in nonzero]
+                cts = [np.asarray(sign * np.abs(ct), ct.dtype) if sign and not dtypes.is_complex(
+                    ct.dtype) else ct for ct in drawn]
                 with run.blaming("transpose", what):
                     pulled = back(values, cts)
                 _check_products(run, what, group, values, nonzero, cts, pulled, allowed)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 import mjax
-from mjax._engine.base.sockets import sockets
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, typeof
-from mjax_ext.check._application import Application, Arrays, in_numpy
+from mjax_ext.check._application import Arrays
 from mjax_ext.check._compare import difference, tolerance
 from mjax_ext.check._operands import emptied, special
 from mjax_ext.check._run import Run, shown
@@ -27,7 +26,7 @@ def check_types(run: Run) -> str | None:
         with run.blaming("abstract_eval", "the abstract evaluation"):
             p.missing("abstract_eval", operands=len(avals), params=application.params)
     with run.blaming("abstract_eval", "the abstract evaluation"):
-        types, effects = p.infer(avals, application.params)
+        types, effects = application.types()
     run.facts["types"], run.facts["effects"] = types, effects
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
     if "weak_type" in application.params or not arrays or not all(a.weak_type for a in arrays):
@@ -91,7 +90,7 @@ def check_lowering(run: Run) -> str | None:
     """The lowering gives what the abstract evaluation says; those of other platforms too."""
     application = run.application
     with run.blaming("lowering", "jit"):
-        run.facts["lowered"] = lowered(application, application.values)
+        run.facts["lowered"] = application.lowered(*application.values)
     others = [name for name in run.primitive.lowerings if name in _OTHERS.get(
         mjax.default_backend(), ())]
     for platform in others:
@@ -103,17 +102,6 @@ def check_lowering(run: Run) -> str | None:
 
 #: Platform -> those for which lowerings are tried besides.
 _OTHERS = {"cpu": ("cuda", "rocm", "tpu"), "gpu": ("cpu", "tpu"), "tpu": ("cpu", "cuda", "rocm")}
-
-
-def lowered(application: Application, values: Arrays) -> Arrays:
-    """The results of the lowering, compiled once per types."""
-
-    def bind(*operands: Any) -> list[Any]:
-        out = sockets.execute(application.primitive, operands, application.params)
-        return list(out) if application.primitive.multiple_results else [out]
-
-    with np.errstate(all="ignore"):
-        return list(map(in_numpy, application.call(*map(np.array, values), bind=bind)))
 
 
 # ---- the implementation and the lowering ------------------------------------------------
@@ -149,7 +137,7 @@ def _compare(run: Run, name: str, values: Arrays, meant: bool) -> None:
     """
     application = run.application
     of_impl, raised = _attempt(application.evaluate, *values)
-    of_lowering, refused = _attempt(lowered, application, values)
+    of_lowering, refused = _attempt(application.lowered, *values)
     if raised and refused:
         return
     remedy = "Make both compute the same: jit uses the lowering, evaluation the implementation."
@@ -199,17 +187,14 @@ def check_determinism(run: Run) -> str | None:
     if run.facts["effects"]:
         return "it has effects, which may change its results."
     again = "Take what varies as an operand: random numbers from a key, a counter, a time."
-    avals = [operand.aval for operand in application.operands]
     with run.blaming("abstract_eval", "the abstract evaluation"):
-        types = run.primitive.abstract_eval(  # type: ignore[misc]
-            *avals, **application.params)[0]
-    types = types if run.primitive.multiple_results else [types]
+        types = application.types_again()
     if any(not a.matches(b) for a, b in zip(types, run.facts["types"], strict=True)):
         run.fault("determinism", (
             f"the abstract evaluation gives {', '.join(map(str, types))} at one time and "
             f"{', '.join(map(str, run.facts['types']))} at another, for the same types."), again)
     for name, compute in (("the implementation", application.evaluate),
-                          ("the lowering", lambda *values: lowered(application, values))):
+                          ("the lowering", application.lowered)):
         if name == "the lowering" and "lowered" not in run.facts:
             continue
         first, second = compute(*application.values), compute(*application.values)
