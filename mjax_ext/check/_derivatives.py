@@ -26,7 +26,7 @@ _REMEDY = ("Derive the tangent anew: the sum over operands of the partial deriva
 def check_jvp(run: Run) -> str | None:
     """The jvp rule gives the result, and the slope along each operand and along all of them."""
     application = run.application
-    reason = _not_differentiable(run)
+    reason = not_differentiable(run)
     if reason:
         return reason
     digits = run.facts["digits"] = digits_of(application)
@@ -51,7 +51,7 @@ def check_jvp(run: Run) -> str | None:
         "the examples, and values close to them, are kinks or give no finite results.")
 
 
-def _not_differentiable(run: Run) -> str | None:
+def not_differentiable(run: Run) -> str | None:
     refused = forbidden(run.facts["effects"], "differentiable")
     if refused:
         return f"the policy of its effects {describe(refused)} forbids derivatives."
@@ -178,7 +178,7 @@ def _check_narrow(run: Run, values: Arrays) -> None:
 def check_linearize(run: Run) -> str | None:
     """Linearization gives the results and tangents of jvp."""
     application = run.application
-    reason = _not_differentiable(run)
+    reason = not_differentiable(run)
     if reason:
         return reason
     digits: Digits = run.facts["digits"]
@@ -212,8 +212,8 @@ def check_linearize(run: Run) -> str | None:
 def check_vjp(run: Run) -> str | None:
     """vjp is the transpose of jvp; the rules that jvp rules are made of have transposes."""
     application = run.application
-    if _not_differentiable(run):
-        return _not_differentiable(run)
+    if not_differentiable(run):
+        return not_differentiable(run)
     digits: Digits = run.facts["digits"]
     group = run.facts["group"]
     pull = lambda values, cts: pulled(application.call, group, values, cts)[1]

@@ -30,6 +30,8 @@ def check_varying(run: Run) -> str | None:
                 "--xla_force_host_platform_device_count=2, it is.")
     if application.axes:
         return "it was checked on devices all along."
+    if _names_devices(application.params):
+        return "its params name devices of their own."
     refused = forbidden(run.facts["effects"], "shardable")
     if refused:
         return f"the policy of its effects {describe(refused)} forbids shard_map."
@@ -38,6 +40,8 @@ def check_varying(run: Run) -> str | None:
     batch = elements(application, run.random, _COUNT)
     count = len(application.values)
     ways = [(), *((k,) for k in range(count)), tuple(range(count))]
+    if any(operand.kind == "reference" for operand in application.operands):
+        ways = [(), tuple(range(count))]  # what is written varies as the reference does
     ways = list(dict.fromkeys(ways))[:6]
     said: dict[tuple[int, ...], list[bool]] = {}
     mapped = {way: _mapped(application, way, said) for way in ways}
@@ -68,6 +72,13 @@ def check_varying(run: Run) -> str | None:
     return None
 
 
+def _names_devices(params: dict[str, Any]) -> bool:
+    """Whether a param holds devices: the program of the check has devices of its own."""
+    inside = [x for value in params.values()
+              for x in (value if isinstance(value, (tuple, list)) else [value])]
+    return any(hasattr(x, "device_set") or isinstance(x, Mesh) for x in inside)
+
+
 def _named(application: Application, way: Sequence[int]) -> str:
     if not way:
         return "operands that are the same on all devices"
@@ -96,11 +107,12 @@ def check_varying_cotangents(run: Run) -> str | None:
     group = run.facts.get("group", ())
     if mjax.device_count() < _COUNT or forbidden(run.facts["effects"], "shardable") or not group:
         return None
-    if application.axes:
+    if application.axes or _names_devices(application.params):
         return None
     batch = elements(application, run.random, _COUNT)
     count = len(application.values)
-    ways = [(k,) for k in range(count)] if count > 1 else []
+    ways = [(k,) for k in range(count)] if count > 1 and not any(
+        operand.kind == "reference" for operand in application.operands) else []
     for way in ways[:3]:
         said: dict[Any, list[bool]] = {}
         f = _mapped(application, way, said)

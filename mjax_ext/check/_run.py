@@ -130,6 +130,12 @@ class Run:
 
     # -- findings --
 
+    def forget(self, rule: str) -> None:
+        """Takes the finding back that a rule got last."""
+        if self.findings and self.findings[-1].rule == rule:
+            self.findings.pop()
+            self.unusable.discard(rule)
+
     def report(self, rule: str, verdict: str, remedy: str, consequence: str = "",
                usable: bool = False) -> None:
         """Adds a finding.
@@ -175,7 +181,7 @@ class Run:
         except (Stop, Refusal):
             raise
         except LazyNoDerivativeError as error:
-            raise Refusal(f"{what} is refused: {error}") from None
+            raise Refusal(f"{what} is refused: {first_lines(error)}") from None
         except Exception as error:
             at_fault = self.rule_named(error) or rule
             if at_fault in self.unusable:
@@ -233,7 +239,12 @@ def _field_of(name: str) -> str | None:
 
 
 def shown(error: Exception) -> str:
-    """Class and text of an error, without what follows its first sentences."""
-    text = " ".join(str(error).split("\nIt was applied at")[0].split())
-    text = text if len(text) <= 400 else f"{text[:397]}..."
+    """Class and text of an error."""
+    text = first_lines(error)
     return f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}."
+
+
+def first_lines(error: Exception) -> str:
+    """The text of an error, without the place where the primitive was applied: here."""
+    text = " ".join(str(error).split("\nIt was applied at")[0].split())
+    return text if len(text) <= 400 else f"{text[:397]}..."

@@ -15,9 +15,9 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.transpose import backward_pass
 from mjax_ext.check._application import Application, Arrays, Traced
 from mjax_ext.check._compare import difference, tolerance
-from mjax_ext.check._derivatives import described, unpaired
+from mjax_ext.check._derivatives import described, not_differentiable, unpaired
 from mjax_ext.check._operands import evaluable, points
-from mjax_ext.check._run import Run
+from mjax_ext.check._run import Refusal, Run, Stop
 from mjax_ext.check._slopes import digits_of, direction
 
 _MOST = 5  # operands of which all subsets are tried
@@ -28,8 +28,9 @@ def check_transpose(run: Run) -> str | None:
     application, p = run.application, run.primitive
     if p.transpose is None:
         return "the primitive has no transpose rule."
-    if not application.inexact:
-        return "no operand is inexact."
+    reason = not_differentiable(run)
+    if reason:
+        return reason
     digits = digits_of(application)
     with digits.on():
         where = [digits.of(point) for point in points(application, run.random)]
@@ -126,8 +127,15 @@ def _check_group(run: Run, group: Sequence[int], where: list[Arrays], allowed: f
                 given.get(n, Zero(a.to_cotangent())) for n, a in enumerate(jaxpr.out_avals)])
             return [instantiate(found[k]) for k in group]
 
-        with run.blaming("transpose", what):
-            back = Traced(pull, where[0], [outs[n] for n in nonzero])
+        try:
+            with run.blaming("transpose", what):
+                back = Traced(pull, where[0], [outs[n] for n in nonzero])
+        except (Stop, Refusal):
+            if run.primitive.frame is None:
+                raise
+            # The program in the params need not be linear equation by equation.
+            run.forget("transpose")
+            return
         for values in where:
             for sign in (0, 1, -1):
                 drawn = [direction(run.random, outs[n]) for n in nonzero]

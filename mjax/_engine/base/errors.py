@@ -106,6 +106,10 @@ class LazyNoDerivativeError(LazyText, NotImplementedError, ValueError, shown_as=
     some of them, so this is one too."""
 
 
+class LazyNoForwardModeError(LazyNoDerivativeError, TypeError, shown_as=TypeError):
+    """A `TypeError` about a function with a derivative in reverse mode only."""
+
+
 class MissingRuleError(LazyText, NotImplementedError):
     """A primitive lacks the rule that a transformation asked for."""
 

@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.errors import (
+    LazyNoDerivativeError,
+    LazyNotImplementedError,
+    LazyValueError,
+)
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
@@ -266,7 +270,7 @@ for _platform in _CALLING:
 @pure_callback_p.def_jvp
 def _pure_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     source = here()
-    raise LazyValueError(lambda: (
+    raise LazyNoDerivativeError(lambda: (
         f"pure_callback of {params['callback']} has no derivative: mjax does not see into a "
         "Python function. Give one by custom_jvp or custom_vjp around it, or keep it from being "
         f"differentiated by lax.stop_gradient of its operands.\n{applied_at(source)}"))
@@ -279,7 +283,7 @@ def _io_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 def _refuse_transposed(name: str) -> None:
     source = here()
-    raise LazyValueError(lambda: (
+    raise LazyNoDerivativeError(lambda: (
         f"{name} of a Python function has no transpose: mjax does not see whether it is linear. "
         f"Give it one by lax.linear_call or custom_vjp.\n{applied_at(source)}"))
 

@@ -334,7 +334,7 @@ def rules_of(p: Any, operands: Sequence[Any]) -> list[str]:
     return [f for f in fields if (p.lowerings if f == "lowering" else getattr(p, f)) is not None]
 
 
-def candidates(p: Any, rule: str, operands: Sequence[Any], seed: int
+def candidates(p: Any, rule: str, operands: Sequence[Any], params: dict[str, Any], seed: int
                ) -> dict[str, Callable[[], Any]]:
     """What may be done to a rule: kind -> the wrong rule."""
     makers = {"impl": wrong_impl, "lowering": wrong_lowering, "jvp": wrong_jvp,
@@ -352,7 +352,9 @@ def candidates(p: Any, rule: str, operands: Sequence[Any], seed: int
         del ways["empty"]  # there are no axes to be of size 0
     if all(np.iscomplexobj(x) for x in operands):
         del ways["negative"]  # they have no sign
-        ways.pop("digits", None)
+    outs = results(p, p.bind(*operands, **params))
+    if any(np.asarray(out).dtype.kind != "f" for out in outs):
+        del ways["digits"]
     inexact = [i for i, x in enumerate(operands) if np.asarray(x).dtype.kind in "fc"]
     drop = {"impl": dropped_operand, "lowering": dropped_value, "jvp": dropped_tangent,
             "transpose": dropped_cotangent}.get(rule)
@@ -383,7 +385,7 @@ def mutant(seed: int) -> Mutant:
     p = subject.make(f"{subject.name}_{seed}")
     rules = rules_of(p, subject.operands)
     rule = rules[rng.integers(len(rules))]
-    ways = candidates(p, rule, subject.operands, seed)
+    ways = candidates(p, rule, subject.operands, subject.params, seed)
     kind = sorted(ways)[rng.integers(len(ways))]
     original, changed = rule_of(p, rule), ways[kind]()
     if rule == "lowering":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from mjax._engine.base.errors import LazyTypeError, LazyValueError
+from mjax._engine.base.errors import LazyNoForwardModeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.control.custom.custom_batching import DerivedRule, batched_pullback
 from mjax._engine.ir.source import current_traceback
@@ -44,7 +44,7 @@ class Backward(DerivedRule):
 def refuse_forward_mode(*args: Any, bwd: Any, **params: Any) -> NoReturn:
     """The impl, lowering and jvp of a derivative that only has a backward pass: an error."""
     source = applied_at(thread.source or current_traceback())
-    raise LazyTypeError(lambda: (
+    raise LazyNoForwardModeError(lambda: (
         "forward-mode differentiation (jvp, jacfwd, linearize) reached the "
         f"{bwd.custom.describe()}, whose rule says how to pull cotangents back and not how to push "
         "tangents forward. Use reverse mode (grad, vjp, jacrev; jacrev(jacrev(f)) for a hessian), "

@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNoDerivativeError
 from mjax._engine.base.util import selected
 from mjax._engine.control.cast_varying import Axes, refuse_alone, widened
 from mjax._engine.control.frame import Frame
@@ -153,7 +153,7 @@ class _WhileFrame(Frame):
         return UNREAD if how == COND else how
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        raise LazyValueError(
+        raise LazyNoDerivativeError(
             "Reverse-mode differentiation of while_loop, or of fori_loop with bounds that are not "
             "known when it is traced, is not possible: the number of iterations, and so what would "
             "have to be remembered of them, is known only at run time. Use scan, or fori_loop with "
