@@ -133,7 +133,7 @@ class Application:
                 refs.append(value)
             operands[place] = value
         outs = [as_numbers(out) for out in (bind or self.bind)(*operands)]
-        contents = [freeze_p.bind(ref) for ref in refs 
+        contents = [freeze_p.bind(ref) for ref in refs
                     if self.primitive not in (freeze_p, free_ref_p)]
         return [out for out in (*outs, *contents) if out is not None]
 
