@@ -1,7 +1,9 @@
 """The primitive of JEP 15856, which proposed JAX's extension surface: mul_add(x, y, z).
 
 Its implementation runs on Python ints. Its lowering is for all platforms and feeds one operation
-into the next. `bind` itself is jitted, and a primitive is a static argument.
+into the next. `bind` itself is jitted, and a primitive is a static argument. Two things are not in
+the JEP: results of Python numbers are weakly typed, and there is a batching rule. `mjax_ext.check`
+asks for them.
 
     python examples/jep15856.py
 """
@@ -12,7 +14,7 @@ import functools
 
 import mjax
 from mjax_ext import core
-from mjax_ext.interpreters import mlir
+from mjax_ext.interpreters import batching, mlir
 
 mul_add_p = core.Primitive("mul_add")
 mul_add_p.def_impl(lambda x, y, z: x * y + z)
@@ -20,7 +22,7 @@ mul_add_p.def_impl(lambda x, y, z: x * y + z)
 
 @mul_add_p.def_abstract_eval
 def mul_add_abstract(x, y, z):
-    return core.ShapedArray(x.shape, x.dtype)
+    return core.ShapedArray(x.shape, x.dtype, x.weak_type and y.weak_type and z.weak_type)
 
 
 def mul_add_mlir(ctx, x, y, z):
@@ -30,6 +32,7 @@ def mul_add_mlir(ctx, x, y, z):
 
 
 mlir.register_lowering(mul_add_p, mul_add_mlir)
+batching.defvectorized(mul_add_p)
 
 
 @functools.partial(mjax.jit, static_argnums=0)

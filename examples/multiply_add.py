@@ -48,10 +48,14 @@ def multiply_add_impl(x, y, z):
 
 
 def multiply_add_type(x, y, z):
-    """Abstract evaluation: from the operands' types to the result's. Refuse what does not fit."""
+    """Abstract evaluation: from the operands' types to the result's. Refuse what does not fit.
+
+    Python numbers are weakly typed: they do not decide the dtype of a sum with an array. So is what
+    is computed from them alone.
+    """
     if not (x.shape == y.shape == z.shape and x.dtype == y.dtype == z.dtype):
         raise TypeError(f"multiply_add takes arrays of one shape and dtype, got {x}, {y}, {z}.")
-    return core.ShapedArray(x.shape, x.dtype)
+    return core.ShapedArray(x.shape, x.dtype, x.weak_type and y.weak_type and z.weak_type)
 
 
 def multiply_add_lowering(ctx, x, y, z):
@@ -132,7 +136,7 @@ STEPS = [
     Step("staging: make_jaxpr(square_add)(2., 10.)",
          lambda: str(mjax.make_jaxpr(square_add)(2.0, 10.0)),
          "{ lambda  ; a:~f32[] b:~f32[]. let\n"
-         "    c:f32[] = multiply_add a a b\n"
+         "    c:~f32[] = multiply_add a a b\n"
          "  in (c,) }",
          lambda: multiply_add_p.def_abstract_eval(multiply_add_type)),
     Step("compilation: jit(square_add)(2., 10.)", lambda: mjax.jit(square_add)(2.0, 10.0), 14,
