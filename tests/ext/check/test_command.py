@@ -1,0 +1,79 @@
+"""`python -m mjax_ext check`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mjax_ext import core
+from mjax_ext.__main__ import COMMANDS, main
+from tests.ext.check import faults
+
+ROOT = Path(__file__).parents[3]
+RIGHT = faults.product("commanded")
+WRONG = faults.product("commanded wrongly", without=("batch",))
+WITH_SCHEMA = faults.product("commanded by schema")
+
+
+def examples():
+    return (faults.X, faults.Y), {}
+
+
+def no_examples():
+    return faults.X
+
+
+def run(*arguments):
+    return main(["check", *arguments])
+
+
+HERE = "tests.ext.check.test_command"
+
+
+def test_statuses(capsys):
+    assert run(f"{HERE}:RIGHT", "--examples", f"{HERE}:examples") == 0
+    assert "no findings" in capsys.readouterr().out
+    assert run(f"{HERE}:WRONG", "--examples", f"{HERE}:examples") == 1
+    assert "1 finding (batch)" in capsys.readouterr().out
+
+
+def test_examples_of_the_schema(capsys, monkeypatch):
+    schema = SimpleNamespace(applications=lambda: [((faults.X, faults.Y), {})])
+    monkeypatch.setattr(WITH_SCHEMA, "schema", schema, raising=False)
+    assert run(f"{HERE}:WITH_SCHEMA") == 0
+    assert "commanded by schema(float32[2,3], float32[2,3])" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ([f"{HERE}:RIGHT"], "there are no examples for 'commanded'"),
+    ([f"{HERE}:nothing"], "is not there: AttributeError"),
+    (["no_such_module:p"], "is not there: ModuleNotFoundError"),
+    (["RIGHT"], "must have the form module:name"),
+    ([f"{HERE}:examples"], "which is not a primitive"),
+    ([f"{HERE}:RIGHT", "--examples", f"{HERE}:no_examples"], "must return the operands and the"),
+])
+def test_nothing_to_check(arguments, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_from_a_shell():
+    """In a process of its own, where it asks for two devices."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mjax_ext", "check", "jep15856:mul_add_p"], cwd=ROOT / "examples",
+        capture_output=True, text=True)
+    assert done.returncode == 2 and "there are no examples" in done.stderr
+    assert isinstance(RIGHT, core.Primitive)
+
+
+def test_help(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    out = capsys.readouterr().out
+    assert all(name in out and summary in out for name, (_, summary) in COMMANDS.items())
