@@ -6,7 +6,7 @@ import importlib
 import sys
 
 #: Command -> the module whose `main(arguments)` it is.
-COMMANDS = {"explain": "mjax_ext._explain"}
+COMMANDS = {"check": "mjax_ext.check._command", "explain": "mjax_ext._explain"}
 
 
 def main(arguments: list[str]) -> int:

@@ -10,12 +10,11 @@ import numpy as np
 
 import mjax
 from mjax._engine.base.records import Record
-from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import describe, forbidden
 from mjax_ext.check._application import Application, Arrays, Traced, together
 from mjax_ext.check._compare import difference, tolerance
 from mjax_ext.check._mapped import Mapped
-from mjax_ext.check._operands import elements, stacked
+from mjax_ext.check._operands import drawn, elements, stacked
 from mjax_ext.check._run import Run
 
 Axes = tuple[int | None, ...]
@@ -178,7 +177,7 @@ def check_batched_lowering(run: Run) -> str | None:
                 seen[key] = None
     known = tuple(operand.aval for operand in application.operands)
     for avals, params in [key for key in seen if key[0] != known][:3]:
-        other = Application(p, [_drawn(run.random, a) for a in avals], dict(params))
+        other = Application(p, [drawn(run.random, a) for a in avals], dict(params))
         found = difference(other.evaluate(*other.values), other.lowered(*other.values),
                            tolerance(other.values))
         run.require_same("lowering", (
@@ -186,14 +185,3 @@ def check_batched_lowering(run: Run) -> str | None:
             "implementation, which"), found,
             "Make both compute the same for operands of any number of axes.")
     return None
-
-
-def _drawn(random: np.random.Generator, aval: Any) -> Any:
-    """Some array of a type."""
-    kind = dtypes.kind(aval.dtype)
-    if kind == "c":
-        return np.asarray(random.normal(size=aval.shape) + 1j * random.normal(size=aval.shape),
-                          aval.dtype)
-    if kind == "f":
-        return np.asarray(random.normal(size=aval.shape), aval.dtype)
-    return np.asarray(random.integers(0, 2, aval.shape)).astype(aval.dtype)

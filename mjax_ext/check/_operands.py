@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from mjax._engine.ir import dtypes
+from mjax._engine.primitives.keys import random_wrap_p
 from mjax_ext.check._application import Application, Arrays
 
 
@@ -166,28 +167,29 @@ def stacked(batch: Sequence[Arrays], axes: Sequence[int | None]) -> Arrays:
             for k, axis in enumerate(axes)]
 
 
-def emptied(application: Application) -> list[Arrays]:
-    """Values with axes of size 0, of all shapes that the abstract evaluation accepts.
+def emptied(application: Application) -> list[tuple[Arrays, bool]]:
+    """Values with axes of size 0, of shapes that the abstract evaluation accepts.
 
-    It accepts some that make no sense, if it does not look: later steps pass over those that no
-    rule can evaluate.
+    Returns:
+      Pairs of values and whether they must be taken: all axes of one size have size 0. Any others
+      may make no sense, as the abstract evaluation need not look.
     """
     if not application.plain or application.programs:
         return []
     shapes = [x.shape for x in application.values]
     positions = [(k, d) for k, shape in enumerate(shapes) for d, n in enumerate(shape) if n]
-    groups = [tuple(p for p in positions if shapes[p[0]][p[1]] == n)
+    groups = [(tuple(p for p in positions if shapes[p[0]][p[1]] == n), True)
               for n in sorted({shapes[k][d] for k, d in positions})]
     if len(positions) <= 6:
-        groups += [chosen for count in range(1, len(positions) + 1)
+        groups += [(chosen, False) for count in range(1, len(positions) + 1)
                    for chosen in itertools.combinations(positions, count)]
-    found: dict[tuple[Any, ...], Arrays] = {}
-    for group in groups:
+    found: dict[tuple[Any, ...], tuple[Arrays, bool]] = {}
+    for group, sure in groups:
         cut = tuple(tuple(0 if (k, d) in group else n for d, n in enumerate(shape))
                     for k, shape in enumerate(shapes))
         if cut not in found and _accepted(application, cut):
             found[cut] = [x[tuple(slice(0, n) for n in shape)]
-                          for x, shape in zip(application.values, cut, strict=True)]
+                          for x, shape in zip(application.values, cut, strict=True)], sure
         if len(found) == 6:
             break
     return list(found.values())
@@ -205,12 +207,31 @@ def _accepted(application: Application, shapes: Sequence[tuple[int, ...]]) -> bo
 
 
 def evaluable(application: Application) -> list[Arrays]:
-    """Those of `emptied` that can be evaluated."""
+    """Those of `emptied` that can be evaluated, by the implementation and by the lowering."""
     found = []
-    for values in emptied(application):
+    for values, _ in emptied(application):
         try:
             application.evaluate(*values)
+            if application.primitive.lowerings:
+                application.lowered(*values)
         except Exception:
             continue
         found.append(values)
     return found
+
+
+def drawn(random: np.random.Generator, aval: Any) -> Any:
+    """Some array of a type; a Python number of a weak one without axes."""
+    if aval.extended:
+        shape = (*aval.shape, *aval.dtype.element_shape)
+        data = random.integers(0, 2**31, shape).astype(aval.dtype.element_dtype)
+        return random_wrap_p.bind(data, impl=aval.dtype._impl)
+    kind = dtypes.kind(aval.dtype)
+    if kind == "c":
+        x = np.asarray(random.normal(size=aval.shape) + 1j * random.normal(size=aval.shape),
+                       aval.dtype)
+    elif kind == "f":
+        x = np.asarray(random.normal(size=aval.shape), aval.dtype)
+    else:
+        x = np.asarray(random.integers(0, 2, aval.shape)).astype(aval.dtype)
+    return x.item() if aval.weak_type and not aval.shape else x

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -71,7 +71,10 @@ class Run:
       checked: the rules that steps have checked to their end.
       not_checked: rule -> why not.
       facts: what steps leave to later ones.
+      active: how many checks are running.
     """
+
+    active: ClassVar[int] = 0
 
     def __init__(self, application: Application):
         self.application = application
@@ -90,9 +93,13 @@ class Run:
 
         Rules may warn of values that are not finite, and of empty ones.
         """
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._take(steps)
+        Run.active += 1
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._take(steps)
+        finally:
+            Run.active -= 1
         return Report(self.primitive, str(self.application), self.findings, list(self.checked),
                       {rule: why for rule, why in self.not_checked.items()
                        if rule not in self.wrong()})
@@ -218,7 +225,7 @@ class Run:
         for function in (found, p.abstract_eval, p.impl):
             if callable(function):
                 place = where(function)
-                return place if ":" in place and not place.startswith("<") else ""
+                return place if ":" in place else ""
         return ""
 
 

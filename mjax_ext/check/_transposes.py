@@ -35,15 +35,16 @@ def check_transpose(run: Run) -> str | None:
     with digits.on():
         where = [digits.of(point) for point in points(application, run.random)]
         for allowed in (tolerance(where[0], 0.5), 0.02):  # rounding may be what it is about
-            groups = {group: zeros for group in _groups(application) if (
-                zeros := _made_linear(run, where[0], group, allowed)) is not None}
+            found = {group: _made_linear(run, where, group, allowed)
+                     for group in _groups(application)}
+            groups = {group: zeros for group, zeros in found.items() if isinstance(zeros, tuple)}
             if groups:
                 break
         for values in [where, *([digits.of(empty)] for empty in evaluable(application))]:
             for group, zeros in groups.items():
                 _check_group(run, group, [_with_zeros(v, zeros) for v in values], allowed)
     run.facts["allowed"] = allowed if groups else 0.0
-    if not groups and p.frame is None:
+    if all(zeros is False for zeros in found.values()) and p.frame is None:
         run.fault("transpose", "there is a rule, but the primitive is linear in none of its "
                   "operands.", "Remove the rule, or compare the implementation with what you mean: "
                   "only linear operations have transposes.",
@@ -62,24 +63,33 @@ def _with_zeros(values: Arrays, zeros: Sequence[int]) -> Arrays:
     return [np.zeros_like(x) if k in zeros else x for k, x in enumerate(values)]
 
 
-def _made_linear(run: Run, values: Arrays, group: Sequence[int], allowed: float
-                 ) -> tuple[int, ...] | None:
+def _made_linear(run: Run, where: list[Arrays], group: Sequence[int], allowed: float
+                 ) -> tuple[int, ...] | bool | None:
     """Which of the other operands have to be zero for the primitive to be linear in a group.
 
     As few as possible; a jvp rule makes such zeros where it applies the primitive to tangents.
-    None: it is not linear.
+
+    Returns:
+      Their numbers. False: it is not linear; None: its values do not tell.
     """
-    application = run.application
-    others = [k for k in application.inexact if k not in group]
+    others = [k for k in run.application.inexact if k not in group]
+    said: list[bool | None] = []
     for count in range(min(len(others), 3) + 1):
         for zeros in itertools.combinations(others, count):
-            if _linear(run, _with_zeros(values, zeros), group, allowed):
-                return zeros
-    return None
+            for values in where:
+                said.append(_linear(run, _with_zeros(values, zeros), group, allowed))
+                if said[-1]:
+                    return zeros
+                if said[-1] is False:
+                    break
+    return False if said[0] is False or all(s is False for s in said) else None
 
 
-def _linear(run: Run, values: Arrays, group: Sequence[int], allowed: float) -> bool:
-    """Whether the primitive is linear in some operands at this value of the others."""
+def _linear(run: Run, values: Arrays, group: Sequence[int], allowed: float) -> bool | None:
+    """Whether the primitive is linear in some operands at this value of the others.
+
+    None if its values do not tell: they are not finite, or all zero.
+    """
     def at(some: Sequence[Any]) -> Arrays:
         given = dict(zip(group, some, strict=True))
         return run.application.evaluate(*[given.get(k, x) for k, x in enumerate(values)])
@@ -99,14 +109,14 @@ def _linear(run: Run, values: Arrays, group: Sequence[int], allowed: float) -> b
             if not all(dtypes.is_inexact(out.dtype) for out in of_x):
                 return False
             if not any(np.any(out) for out in of_x):
-                return False  # nothing to learn from
+                return None
             if not all(np.all(np.isfinite(out)) for out in (*of_x, *of_y)):
-                return False
+                return None
             apart = [np.asarray(2 * a - 3 * b, a.dtype) for a, b in zip(of_x, of_y, strict=True)]
             if difference(together, apart, allowed) is not None:
                 return False
     except Exception:
-        return False
+        return None
     return True
 
 

@@ -120,8 +120,8 @@ def check_agreement(run: Run) -> str | None:
         changed = [x for x, y in zip(application.values, values, strict=True)
                    if not np.array_equal(x, y)]
         _compare(run, name, values, all(map(_inexact, changed)))
-    for values in emptied(application):
-        _compare(run, f"operands of shapes {', '.join(str(x.shape) for x in values)}", values, True)
+    for values, sure in emptied(application):
+        _compare(run, f"operands of shapes {', '.join(str(x.shape) for x in values)}", values, sure)
     return None
 
 

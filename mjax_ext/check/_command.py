@@ -1,0 +1,79 @@
+"""`python -m mjax_ext check module:primitive --examples module:function`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from mjax._engine.tracing.primitive import Primitive
+from mjax_ext.check._check import check_primitive
+
+#: How many devices there are, if the environment does not say.
+_FLAG = "--xla_force_host_platform_device_count"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints a report for each application.
+
+    Returns:
+      0 without findings, 1 with some, 2 if there is nothing to check.
+    """
+    parser = argparse.ArgumentParser(prog="python -m mjax_ext check", description=(
+        "Checks the rules of a primitive against each other and against independent computations. "
+        "The exit status is 0 without findings, 1 with some, 2 if there is nothing to check."))
+    parser.add_argument("primitive", metavar="MODULE:PRIMITIVE")
+    parser.add_argument("--examples", metavar="MODULE:FUNCTION", help=(
+        "a function without arguments that returns the operands, a tuple, and the params, a dict, "
+        "of one application; by default the examples of the primitive's schema"))
+    options = parser.parse_args(arguments)
+    if _FLAG not in os.environ.get("XLA_FLAGS", ""):  # read when the first array is made
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=2".strip()
+    primitive = _found(parser, options.primitive)
+    if not isinstance(primitive, Primitive):
+        parser.error(f"{options.primitive} is {primitive!r}, which is not a primitive.")
+    reports = [check_primitive(primitive, *operands, **params)
+               for operands, params in _applications(parser, primitive, options.examples)]
+    print("\n\n".join(map(str, reports)))
+    return int(not all(report.ok for report in reports))
+
+
+def _applications(parser: argparse.ArgumentParser, primitive: Primitive, name: str | None
+                  ) -> list[tuple[Sequence[Any], dict[str, Any]]]:
+    """Operands and params: those that the function gives, or those of the schema."""
+    if name is not None:
+        found = _found(parser, name)()
+        if not (isinstance(found, tuple) and len(found) == 2
+                and isinstance(found[0], (tuple, list)) and isinstance(found[1], dict)):
+            parser.error(f"{name} must return the operands and the params of an application, a "
+                         f"tuple and a dict: ((x, y), {{'axis': 0}}). It returned {found!r}.")
+        return [found]
+    schema = getattr(primitive, "schema", None)
+    known = [] if schema is None else schema.applications()
+    if not known:
+        parser.error(f"there are no examples for {primitive.name!r}: its schema has none. Name a "
+                     "function that returns operands and params, by --examples module:function.")
+    return [(operands, dict(params)) for operands, params in known]
+
+
+def _found(parser: argparse.ArgumentParser, name: str) -> Any:
+    """The object `module:attribute`."""
+    module, colon, path = name.partition(":")
+    if not colon or not path:
+        parser.error(f"{name!r} must have the form module:name.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for attribute in path.split("."):
+            found = getattr(found, attribute)
+    except (ImportError, AttributeError) as error:
+        _refuse(parser, name, error)
+    return found
+
+
+def _refuse(parser: argparse.ArgumentParser, name: str, error: Exception) -> NoReturn:
+    parser.error(f"{name} is not there: {type(error).__name__}: {error}")

@@ -1,0 +1,159 @@
+"""A pytest plugin: `pytest -p mjax_ext.check.pytest_plugin`.
+
+- The fixture `check_primitive` checks a primitive and fails the test for findings.
+- `--mjax-check=FILE` checks every application of primitives with rules of your own that the tests
+  make, once for each combination of types and params. A finding that the file does not have fails
+  the test that made the application first. `--mjax-check-accept` rewrites the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.primitive import Primitive
+from mjax_ext.check import _check
+from mjax_ext.check._operands import drawn
+from mjax_ext.check._report import Report
+from mjax_ext.check._run import Run
+
+__all__ = ["Baseline", "check_primitive", "pytest_addoption", "pytest_configure"]
+
+#: application -> rule -> verdict.
+Findings = dict[str, dict[str, str]]
+
+
+@pytest.fixture
+def check_primitive() -> Callable[..., Report]:
+    """A function that checks a primitive for one application, and fails for findings.
+
+    It takes the arguments of `mjax_ext.check.check_primitive`, and returns its report.
+    """
+
+    def check(primitive: Primitive, /, *examples: Any, **params: Any) -> Report:
+        report: Report = _check.check_primitive(primitive, *examples, **params)
+        report.raise_for_findings()
+        return report
+
+    return check
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options of the mode."""
+    group = parser.getgroup("mjax_ext.check", "rules of primitives")
+    group.addoption("--mjax-check", metavar="FILE", default=None, help=(
+        "check the rules of every primitive that the tests apply; the file holds known findings"))
+    group.addoption("--mjax-check-accept", action="store_true", help=(
+        "with --mjax-check: write the findings into the file instead of failing"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts the mode, if it is asked for."""
+    file = config.getoption("--mjax-check")
+    if file is not None:
+        path = Path(file)
+        config.pluginmanager.register(Baseline(
+            path if path.is_absolute() else config.rootpath / path,
+            bool(config.getoption("--mjax-check-accept"))), "mjax_ext.check.baseline")
+
+
+class Baseline:
+    """The mode that checks each application of a test suite.
+
+    Args:
+      path: the file with the known findings. It need not exist.
+      accept: whether to write the file.
+    """
+
+    def __init__(self, path: Path, accept: bool):
+        self.path, self.accept = path, accept
+        self.known: Findings = {}
+        if path.exists():
+            self.known = json.loads(path.read_text())["findings"]
+        #: The findings of this session, for every application that was checked.
+        self.found: Findings = {}
+        self.waiting: dict[str, tuple[Primitive, list[Any], dict[str, Any]]] = {}
+        self.random = np.random.default_rng(0)
+
+    def note(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> None:
+        """Remembers an application of an author's primitive."""
+        if not primitive.foreign or Run.active:
+            return
+        avals = [typeof(arg) for arg in args]
+        shown = "".join(f", {name}={value}" for name, value in params.items())
+        name = f"{primitive.name}({', '.join(map(str, avals))}{shown})"
+        if name in self.found or name in self.waiting:
+            return
+        if all(isinstance(aval, ShapedArray) for aval in avals):
+            self.waiting[name] = primitive, [
+                drawn(self.random, aval.with_varying(frozenset())) if isinstance(arg, Tracer)
+                else arg for arg, aval in zip(args, avals, strict=True)], params
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Watches a test, then checks the applications that it was the first to make."""
+        bind, baseline = Primitive.bind, self
+
+        def watched(primitive: Primitive, /, *args: Any, **params: Any) -> Any:
+            baseline.note(primitive, args, params)
+            return bind(primitive, *args, **params)
+
+        type.__setattr__(Primitive, "bind", watched)
+        try:
+            yield
+        finally:
+            type.__setattr__(Primitive, "bind", bind)
+        new = [str(report) for report in map(self.check, list(self.waiting)) if report is not None]
+        if new:
+            pytest.fail("\n\n".join([
+                *new, f"{self.path.name} does not have these findings. Mend the rules, or accept "
+                "them by --mjax-check-accept."]), pytrace=False)
+
+    def check(self, name: str) -> Report | None:
+        """Checks a waiting application; its report, if there are new findings."""
+        primitive, operands, params = self.waiting.pop(name)
+        report: Report = _check.check_primitive(primitive, *operands, **params)
+        self.found[name] = {finding.rule: finding.verdict for finding in report.findings}
+        new = self.found[name].keys() - self.known.get(name, {}).keys()
+        return report if new and not self.accept else None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Writes the file; a worker of pytest-xdist hands its findings on."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["mjax_ext.check"] = self.found
+        elif self.accept:
+            findings = {name: rules for name, rules in sorted((self.known | self.found).items())
+                        if rules}
+            self.path.write_text(json.dumps({"format": 1, "findings": findings}, indent=2) + "\n")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Takes the findings of a worker of pytest-xdist."""
+        self.found |= getattr(node, "workeroutput", {}).get("mjax_ext.check", {})
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Says what was checked, and which known findings are gone."""
+        terminalreporter.section("rules of primitives")
+        terminalreporter.line(f"{len(self.found)} applications were checked.")
+        gone = [f"{name}: {rule}" for name, rules in self.known.items() if name in self.found
+                for rule in rules if rule not in self.found[name]]
+        if self.accept:
+            terminalreporter.line(f"{self.path} holds the findings now.")
+        elif gone:
+            terminalreporter.line("These findings are gone; --mjax-check-accept removes them from "
+                                  f"{self.path}:")
+            for line in gone:
+                terminalreporter.line(f"  {line}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
