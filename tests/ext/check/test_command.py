@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 RIGHT = faults.product("commanded")
 WRONG = faults.product("commanded wrongly", without=("batch",))
 WITH_SCHEMA = faults.product("commanded by schema")
+WITH_SCHEMA.def_schema({}, examples=[((faults.X, faults.Y), {})])
 
 
 def examples():
@@ -41,9 +41,7 @@ def test_statuses(capsys):
     assert "1 finding (batch)" in capsys.readouterr().out
 
 
-def test_examples_of_the_schema(capsys, monkeypatch):
-    schema = SimpleNamespace(applications=lambda: [((faults.X, faults.Y), {})])
-    monkeypatch.setattr(WITH_SCHEMA, "schema", schema, raising=False)
+def test_examples_of_the_schema(capsys):
     assert run(f"{HERE}:WITH_SCHEMA") == 0
     assert "commanded by schema(float32[2,3], float32[2,3])" in capsys.readouterr().out
 
