@@ -361,7 +361,9 @@ def _while(who: str, cond_fun: Callable[..., Any], body_fun: Callable[..., Any],
            users: Callable[..., Any], init_val: Any, own: int = 0) -> Any:
     """Stages condition and body, and binds the primitive; arguments are as for `_scan`."""
     if thread.settings.disable_jit:
-        return _python_while(cond_fun, body_fun, init_val)
+        goes_on = cond_fun(init_val)
+        if not isinstance(goes_on, Tracer) or goes_on.concrete() is not None:
+            return _python_while(goes_on, cond_fun, body_fun, init_val)
     carry, tree = tree_flatten(init_val)
     in_tree = treedef_tuple([treedef_tuple([tree]), tree_structure({})])
 
@@ -390,10 +392,11 @@ def _check_predicate(cond_fun: Any, cond: Body) -> None:
             f"returned {cond.results()!r}. Compare, or reduce an array with .any() or .all()."))
 
 
-def _python_while(cond_fun: Any, body_fun: Any, value: Any) -> Any:
+def _python_while(goes_on: Any, cond_fun: Any, body_fun: Any, value: Any) -> Any:
     """The loop in Python, for debugging under `disable_jit`."""
-    while cond_fun(value):
+    while goes_on:
         value = body_fun(value)
+        goes_on = cond_fun(value)
     return tree_map(_as_array, value)
 
 

@@ -176,6 +176,15 @@ def test_disable_jit_of_equations():
     assert jaxpr.eqns[0].primitive.name == "jit"
 
 
+def test_disable_jit_of_loops_that_must_be_staged():
+    loop = lambda x: lax.while_loop(lambda c: c < 3.0, lambda c: c * 2.0, x)
+    with mjax.disable_jit():
+        assert float(loop(1.0)) == 4.0
+        assert float(mjax.checkpoint(loop)(1.0)) == 4.0
+        np.testing.assert_allclose(mjax.vmap(loop)(np.array([1.0, 5.0], "f4")), [4.0, 5.0])
+        assert float(mjax.jvp(mjax.checkpoint(loop), (1.0,), (1.0,))[1]) == 4.0
+
+
 # ---- checking_leaks --------------------------------------------------------------------
 
 
