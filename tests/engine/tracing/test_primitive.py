@@ -11,7 +11,7 @@ import pytest
 
 import mjax
 from mjax._engine.tracing.primitive import _RULES, EnginePrimitive, Primitive, traced
-from mjax_ext.core import Frame
+from mjax_ext.core import Frame, primitives
 from mjax_ext.core.primitives import (
     add_p,
     closed_call_p,
@@ -103,6 +103,10 @@ def test_rules_have_one_spelling(folder):
         walk = _Assignments()
         walk.visit(ast.parse(file.read_text()))
         assert not walk.found, f"{file}: use def_...: {', '.join(walk.found)}"
+
+
+def test_the_engines_primitives_say_so():
+    assert not [p for name, p in vars(primitives).items() if name.endswith("_p") and not p.own]
 
 
 def test_rules_of_others_are_told_from_the_engines():
