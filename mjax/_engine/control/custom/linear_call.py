@@ -18,7 +18,7 @@ from mjax._engine.control.custom.custom_batching import batched_pullback
 from mjax._engine.control.custom.custom_calls import users_code
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
-from mjax._engine.control.trace_body import Typed, agree, differences
+from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
@@ -26,7 +26,6 @@ from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tan
 from mjax._engine.tracing.flat import (
     check_arguments,
     check_callable,
-    debug_info_of,
     describe_function,
 )
 from mjax._engine.tracing.primitive import EnginePrimitive
@@ -179,24 +178,16 @@ def linear_call(fun: Callable[[Any, Any], Any], fun_transpose: Callable[[Any, An
     check_callable("linear_call", fun_transpose)
     check_arguments("linear_call", residual_args, "residual_args")
     check_arguments("linear_call", linear_args, "linear_args")
-    residuals, res_tree = tree_flatten(residual_args)
-    leaves, in_tree = tree_flatten(linear_args)
-    n, trees = len(residuals), []
-
-    def flat(*values: Any) -> list[Any]:
-        out = fun(res_tree.unflatten(values[:n]), in_tree.unflatten(values[n:]))
-        outs, out_tree = tree_flatten(out)
-        trees.append(out_tree)
-        return outs
-
-    avals = list(map(typeof, leaves))
-    info = debug_info_of("linear_call", fun, (residual_args, linear_args), {})
-    callee, consts = lift_tracers(stage(flat, [*map(typeof, residuals), *avals], info))
-    transpose = _by_user(fun_transpose, res_tree, trees[0], Typed(
-        "the linear argument", in_tree, [a.to_tangent() for a in avals]))
-    outs = linear_call_p.bind(*consts, *residuals, *leaves, callee=callee,
-                              transpose_thunk=transpose, num_callee_consts=len(consts), num_res=n)
-    return trees[0].unflatten(outs)
+    leaves, in_tree = tree_flatten(((residual_args, linear_args), {}))
+    res_tree, linear_tree = in_tree.children()[0].children()
+    avals, n = list(map(typeof, leaves)), res_tree.num_leaves
+    body = stage_body("linear_call", fun, in_tree, avals, control_flow=False, again=True)
+    transpose = _by_user(fun_transpose, res_tree, body.out_tree, Typed(
+        "the linear argument", linear_tree, [a.to_tangent() for a in avals[n:]]))
+    outs = linear_call_p.bind(
+        *body.consts, *leaves, callee=body.jaxpr, transpose_thunk=transpose,
+        num_callee_consts=len(body.consts), num_res=n)
+    return body.out_tree.unflatten(outs)
 
 
 __all__ = ["linear_call", "linear_call_p"]
