@@ -16,7 +16,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.base.records import Record
 from mjax._engine.control.cast_varying import Axes
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held, Runner, Split
@@ -91,66 +90,38 @@ def _size(region: Region, axes: Sequence[Any]) -> int:
 # ---- cutting in two --------------------------------------------------------------------
 
 
-class _Cut(Record):
-    """A region's program cut in two, and the specs of its residuals; see `held.Split`."""
-
-    first: Jaxpr
-    first_specs: Specs
-    second: Jaxpr
-    residual_specs: Specs
-    residual_forwarding: list[int]
-
-
-def _cut_in_two(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int],
-                in_specs: Specs, out_specs: Specs) -> _Cut:
-    """Cuts a region; cached on the first part.
-
-    Args:
-      region: its params.
-      first: from the inputs to the results, and residuals that are neither.
-      second: from the residuals and other inputs to other results.
-      sources: the places of the residuals among the inputs and results of `first`.
-      in_specs: the specs of the inputs of `first`.
-      out_specs: the specs of its results.
-    """
-    sources = tuple(sources)
-    key = ("shard_map cut", region, second, sources, in_specs, out_specs)
-    return first.cached(key, lambda: region.inside(
-        _make_cut, region, first, second, sources, in_specs, out_specs))
-
-
-def _make_cut(region: Region, first: Jaxpr, second: Jaxpr, sources: Sequence[int],
-              in_specs: Specs, out_specs: Specs) -> _Cut:
+def _make_cut(region: Region, first: Held, second: Held, sources: Sequence[int]) -> Split:
     """Cuts a region; a residual that is an input or a result is passed on whole, by its own spec.
 
     In the unchecked mode that holds for inputs only: a result that is not cut may differ from the
     residual on some devices.
     """
-    n, m = len(in_specs), len(out_specs)
+    known, rest, n, m = first.body, second.body, len(first.ins), len(first.outs)
     direct = n + m if region.check_vma else n
     extra = sorted({s for s in sources if s >= direct})
-    axes = _known_to(region, first, in_specs)
-    spec_of = {s: residual_spec(region, first.outvars[s - n].aval, axes) for s in extra}
+    axes = _known_to(region, known, first.ins)
+    spec_of = {s: residual_spec(region, known.outvars[s - n].aval, axes) for s in extra}
 
     def run_first(*args: Any) -> list[Any]:
-        outs = eval_jaxpr(first, first.consts, *args)
+        outs = eval_jaxpr(known, known.consts, *args)
         return [*outs[:m], *(expand_dims(outs[s - n], (0,)) if spec_of[s] else outs[s - n]
                              for s in extra)]
 
     def run_second(*args: Any) -> list[Any]:
         given = [squeeze(x, (0,)) if spec_of.get(s) else x
                  for x, s in zip(args, sources, strict=False)]
-        return eval_jaxpr(second, second.consts, *given, *args[len(sources):])
+        return eval_jaxpr(rest, rest.consts, *given, *args[len(sources):])
 
     avals = [a.update(shape=(1, *a.shape)) if spec_of.get(s) else a
-             for a, s in zip(second.in_avals, sources, strict=False)]
-    both = [*in_specs, *out_specs]
-    return _Cut(
-        trace_to_jaxpr(run_first, first.in_avals, first.debug_info),
-        (*out_specs, *(spec_of[s] for s in extra)),
-        trace_to_jaxpr(run_second, [*avals, *second.in_avals[len(sources):]],
-                               second.debug_info),
-        tuple(spec_of[s] if s in spec_of else both[s] for s in sources),
+             for a, s in zip(rest.in_avals, sources, strict=False)]
+    both = [*first.ins, *first.outs]
+    return Split(
+        first._replace(body=trace_to_jaxpr(run_first, known.in_avals, known.debug_info),
+                       outs=[*first.outs, *(spec_of[s] for s in extra)]),
+        second._replace(
+            body=trace_to_jaxpr(run_second, [*avals, *rest.in_avals[len(sources):]],
+                                rest.debug_info),
+            ins=[*(spec_of[s] if s in spec_of else both[s] for s in sources), *second.ins]),
         [n + m + extra.index(s) if s in spec_of else s for s in sources])
 
 
@@ -212,10 +183,12 @@ class _ShardMapFrame(Frame):
         return PartitionSpec(region.in_order(region.manual_axes))
 
     def hand_on(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
-        cut = _cut_in_two(Region(**first.rest), first.body, second.body, residual_forwarding,
-                          tuple(first.ins), tuple(first.outs))
-        return Split(first._replace(body=cut.first, outs=cut.first_specs), second._replace(
-            body=cut.second, ins=[*cut.residual_specs, *second.ins]), cut.residual_forwarding)
+        region, sources = Region(**first.rest), tuple(residual_forwarding)
+        key = ("shard_map cut", region, second.body, sources, *first.ins, None, *first.outs, None,
+               *second.ins, None, *second.outs)
+        split: Split = first.body.cached(key, lambda: region.inside(
+            _make_cut, region, first, second, sources))
+        return split
 
     def transposed(self, held: Held, back: Held, known: int) -> Runner:
         region = Region(**held.rest)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.records import Record
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static_arguments import Static, StaticArguments
@@ -67,11 +66,13 @@ class _RematFrame(Frame):
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         """Values that the policy does not save are computed again before the second part."""
-        cut = _cut(first.body, len(first.outs), residual_forwarding, second.body,
-                   first.rest["policy"])
-        rest = second.rest | {"differentiated": second.rest["differentiated"] or cut.computes}
-        return self.hand_on(first._replace(body=cut.known),
-                            second._replace(body=cut.rest, rest=rest), cut.residual_forwarding)
+        sources, n, policy = tuple(residual_forwarding), len(first.outs), first.rest["policy"]
+        known, rest, saved, computes = first.body.cached(
+            ("cut", n, sources, second.body, policy), lambda: _cut(
+                first.body, n, sources, second.body, policy or nothing_saveable))
+        params = second.rest | {"differentiated": second.rest["differentiated"] or computes}
+        return self.hand_on(first._replace(body=known),
+                            second._replace(body=rest, rest=params), saved)
 
     def handed_on(self, split: Split) -> None:
         log_saved(split.first.body, split.residual_forwarding)
@@ -104,39 +105,22 @@ def _remat_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, prevent_cse: Flags,
 # ---- cutting ---------------------------------------------------------------------------
 
 
-class _Cut(Record):
-    """A program and its continuation, cut by a policy.
-
-    Attributes:
-      known: from the program's inputs to its wanted results and the saved values.
-      rest: from saved values, which may be inputs, and new inputs to the results of the
-        continuation.
-      residual_forwarding: the places of saved values among the inputs and results of `known`.
-      computes: whether `rest` computes something a second time.
-    """
-
-    known: Jaxpr
-    rest: Jaxpr
-    residual_forwarding: list[int]
-    computes: bool
-
-
-def _cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any) -> _Cut:
-    """Cuts a known program so that its residuals are recomputed; cached on it.
+def _cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any
+         ) -> tuple[Jaxpr, Jaxpr, list[int], bool]:
+    """Cuts a known program so that its residuals are recomputed.
 
     Args:
       program: the program; its first `n_keep` results are also wanted elsewhere.
       sources: the places of the residuals among its inputs and results.
       rest: the continuation, a function of residuals and new inputs.
-      policy: decides what may be saved; None: nothing.
+      policy: decides what may be saved.
+
+    Returns:
+      A program from the inputs to the wanted results and the saved values; one from saved values,
+      which may be inputs, and new inputs to the results of the continuation; the places of saved
+      values among the inputs and results of the first; whether the second computes something
+      again.
     """
-    sources = tuple(sources)
-    return program.cached(("cut", n_keep, sources, rest, policy), lambda: _make_cut(
-        program, n_keep, sources, rest, policy or nothing_saveable))
-
-
-def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, policy: Any
-              ) -> _Cut:
     n, m = len(program.invars), len(program.outvars)
     wanted = sorted({s - n for s in sources if s >= n})
     parts = recompute_jaxpr(program, [i < n_keep for i in range(m)],
@@ -149,7 +133,7 @@ def _make_cut(program: Jaxpr, n_keep: int, sources: Sequence[int], rest: Jaxpr, 
     atoms: list[Any] = [again.outvars[wanted.index(s - n)] if s >= n
                         else again.invars[saved.index(s)] for s in sources]
     known = round_saved(parts.known, [parts.known.invars[s] for s in saved if s < n])
-    return _Cut(known, _chained(again, rest, atoms), saved, _computes(again))
+    return known, _chained(again, rest, atoms), saved, _computes(again)
 
 
 def _chained(first: Jaxpr, second: Jaxpr, atoms: Sequence[Any]) -> Jaxpr:
