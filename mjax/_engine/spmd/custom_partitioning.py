@@ -27,6 +27,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.effects import describe
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_structure
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
@@ -35,12 +36,14 @@ from mjax._engine.spmd.partitioned_calls import TARGET, PartitionedCall, mesh_of
 from mjax._engine.spmd.sharding_rules import SdyShardingRule, rule_of_text
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at, carriers
 
 # Its types are those of the program in its params.
-custom_partitioning_p = Primitive("custom_partitioning", multiple_results=True,
-                                  types_cacheable=False, own_varying=True)
+custom_partitioning_p = EnginePrimitive("custom_partitioning", params={
+    "call": Jaxpr, "in_tree": Any, "out_tree": Any, "partition": Any, "decode_shardings": bool,
+    "infer_sharding_from_operands": Any, "sharding_rule": Any, "static_args": Any},
+    multiple_results=True, types_cacheable=False, own_varying=True)
 custom_partitioning_p.def_abstract_eval(lambda *avals, call, **params: list(call.out_avals))
 
 
