@@ -265,7 +265,7 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 def _check(who: str, pred: Any, text: str, debug: bool, args: Any, kwargs: Any) -> None:
     if not isinstance(pred, (bool, np.bool_)) and not (
             isinstance(pred, (Array, np.ndarray)) and pred.shape == () and pred.dtype == bool):
-        msg = f"{who} takes a scalar pred as argument, got {pred}"
+        msg = f"{who} takes a scalar pred as argument, got {pred}. Take jnp.all or jnp.any of it."
         raise TypeError(msg)
     for value in tree_leaves((args, kwargs)):
         if not isinstance(value, (Array, np.ndarray)):

@@ -45,8 +45,9 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
 
     Raises:
       ValueError: the series differ in length, or an argument or a term is not an array.
-      TypeError: a term does not have the type of its argument; `fun` calls a function with
-        `custom_vjp`, which has no forward mode.
+      TypeError: `primals`, `series` or one of the series is not a sequence; a term does not have
+        the type of its argument; `fun` calls a function with `custom_vjp`, which has no forward
+        mode.
       NotImplementedError: a primitive has neither a rule in `jet_rules` nor a jvp rule.
 
     Example:
@@ -58,6 +59,11 @@ def jet(fun: Callable[..., Any], primals: Sequence[Any], series: Sequence[Sequen
     Source: Griewank and Walther 2008, chapter 13; Bettencourt, Johnson and Duvenaud 2019.
     """
     check_callable("jet", fun)
+    if not all(hasattr(part, "__len__") for part in (primals, series)) or not all(
+            hasattr(terms, "__len__") for terms in series):
+        msg = (f"jet: primals={primals!r} and series={series!r} must be a tuple of values, and a "
+               "tuple with a list of terms for each of them: jet(f, (x,), ([x1, x2],)).")
+        raise TypeError(msg)
     if len(primals) != len(series) or len(set(map(len, series))) != 1:
         lengths = ", ".join(str(len(s)) for s in series) or "none"
         msg = (f"jet: jet terms have inconsistent lengths for different arguments: {len(primals)} "

@@ -187,6 +187,8 @@ def test_rules_of_users_get_all_terms():
     ((lax.mul, (1.0, 2.0), ([1.0], [1.0, 0.0])), ValueError, "series of lengths 1, 2"),
     ((lax.mul, (1.0, 2.0), ([1.0],)), ValueError, "2 arguments, and series of lengths 1"),
     ((lambda: 1.0, (), ()), ValueError, "series of lengths none"),
+    ((lax.sin, (1.0,), (1.0,)), TypeError, "a list of terms for each"),
+    ((lax.sin, 1.0, 1.0), TypeError, r"jet\(f, \(x,\), \(\[x1, x2\],\)\)"),
     ((lax.sin, ((1.0, 2.0),), ([1.0],)), ValueError, "position 0 is not an array"),
     ((lax.sin, (1.0,), ([None],)), ValueError, "term 0 for argument 0 is not an array"),
     ((lax.sin, (np.ones(3),), ([np.ones(2)],)), TypeError, r"type float32\[2\], but .*32\[3\]"),
