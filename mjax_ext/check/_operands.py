@@ -151,6 +151,8 @@ def elements(application: Application, random: np.random.Generator, count: int,
                 made.append(x + np.asarray(n, x.dtype))
             elif application.programs:
                 made.append(near(random, _rolled(x, 0 if dtypes.is_inexact(x.dtype) else n)))
+            elif dtypes.is_integer(x.dtype) and not np.any(x < 0):
+                made.append(_rolled(x, n))  # they may be indices, which are not negative
             elif sign is not None:
                 made.append(signed(random, x, sign))
             elif not dtypes.is_inexact(x.dtype):

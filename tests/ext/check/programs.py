@@ -16,7 +16,7 @@ from mjax import lax
 from mjax._engine.ir.jaxpr import Literal, jaxprs_in_params
 from mjax.sharding import Mesh
 from mjax.sharding import PartitionSpec as P
-from mjax_ext.core.primitives import closed_call_p, pmax_p, pmin_p, psum_p
+from mjax_ext.core.primitives import call_p, closed_call_p, pmax_p, pmin_p, psum_p
 
 X = np.array([0.7, -1.2, 0.4], np.float32)
 A = np.array([[2.0, 0.3, -0.1], [0.4, 1.5, 0.2], [0.1, -0.2, 1.8]], np.float32)
@@ -134,6 +134,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "jit": (lambda x: mjax.jit(lambda x: jnp.sin(x) * 2)(x), (X,)),
     "closed_call": (lambda x: closed_call_p.bind(
         x, call_jaxpr=mjax.make_jaxpr(jnp.sin)(x)), (X,)),
+    "call": (lambda x: call_p.bind(x, call_jaxpr=mjax.make_jaxpr(jnp.sin)(x)), (X,)),
     "composite": (lax.composite(lambda x: jnp.sin(x), "mine.sin"), (X,)),
     "remat2": (mjax.checkpoint(lambda x: jnp.sin(jnp.sin(x))), (X,)),
     "custom_jvp_call": (with_jvp, (X,)),

@@ -27,6 +27,7 @@ MEANT = {
     "custom_linear_solve": (("jvp", "transpose"), "its programs must belong to one matrix; the "
                             "values of the check change each of them alone"),
     "linear_call": (("transpose",), "the user's transpose has to sum over devices"),
+    "rng_bit_generator": (("batch",), "one key generates for the whole batch, as in jax"),
     "random_gamma": (("jvp",), "the derivative of the distribution's quantiles, not that of the "
                      "sampler, which rejects"),
 }
@@ -42,7 +43,9 @@ LEFT_OUT = {
     "layout_constraint": "its layouts are of the device's", "select_and_scatter": "see its sibling",
     "rng_uniform": "its numbers come from the device's state, so no two are equal",
     "ragged_all_to_all": "its operands describe each other; tests/engine/spmd/test_ragged.py",
-    "ffi_call": "its function is the user's",
+    "ffi_call": "its function is the user's", "custom_partitioning": "its function is the user's",
+    "call_exported": "its program is an artifact; tests/export",
+    "check": "it stops programs; tests/checkify", "xla_kernel": "only lowering rules make it",
 }
 FIRST = {case.primitive: case for case in reversed(CASES)}
 NAMES = sorted({*FIRST, *PROGRAMS, *DIRECT} - set(LEFT_OUT))
