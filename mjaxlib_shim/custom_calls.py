@@ -93,6 +93,8 @@ def register_type(name: str, registration: Mapping[str, Any], *, platform: str =
       NotImplementedError: this jaxlib does not know types.
     """
     if foreign_gates.FFI_TYPES.open:
+        if platform == "cpu":  # else a new client would register waiting targets before types
+            xc.register_custom_type_handler("cpu", ext.register_custom_type)
         xc.register_custom_type(name, dict(registration), platform=platform)
         return
     register_type_id(name, registration["type_id"], platform=platform)
@@ -115,6 +117,8 @@ def register_type_id(name: str, type_id: Any, *, platform: str = "cpu") -> None:
             f"from jaxlib {whole.since_release} on, a type is registered with its type_info "
             "beside its type_id"
         )
+    if platform == "cpu":  # as in `register_type`
+        xc.register_custom_type_id_handler("cpu", ext.register_custom_type_id)
     xc.register_custom_type_id(name, type_id, platform=platform)
 
 
