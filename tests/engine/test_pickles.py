@@ -132,7 +132,7 @@ OTHERS = {
         "LoweringParameters", "LoweringResult", "PartialVal", "PipelineStage", "ReplicaAxisContext",
         "ResourceEnv", "SPMDAxisContext", "ShapePolyLoweringState", "ShardingContext",
         "ZeroIfMapped", "BatchTrace", "BatchTracer", "CallPrimitive", "DynamicJaxprTrace",
-        "DynamicJaxprTracer", "Evaluation", "Finding", "GSPMDSharding", "JVPTrace",
+        "DynamicJaxprTracer", "Evaluation", "Finding", "GSPMDSharding", "JVPTrace", "Schema",
         "JaxprEqnContext", "JaxprTrace", "JaxprTracer", "NameStack", "Report", "SourceInfo",
         "StoreException", "Token", "Trace", "TraceTag", "WrappedFun",
         "ArrayMapping", "CompoundFactor", "PRNGReport", "SdyShardingRule",

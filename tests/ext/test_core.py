@@ -35,10 +35,11 @@ def modules():
 # ---- the surface -------------------------------------------------------------------------
 
 
-#: Names that JAX has in several modules, some of them for different things.
-IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstractify", "add_jaxvals_p", "custom_lin_p",
-              "pytype_aval_mappings", "register_exclusion", "safe_map", "threefry2x32_p",
-              "upstream_dialects"}
+#: Names that JAX has in several modules, some of them for different things, and a function whose
+#: fixture for pytest has its name.
+IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstractify", "add_jaxvals_p", "check_primitive",
+              "custom_lin_p", "pytype_aval_mappings", "register_exclusion", "safe_map",
+              "threefry2x32_p", "upstream_dialects"}
 
 
 #: Names of `interpreters.ad` that are others than mjax's.
