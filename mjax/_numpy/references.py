@@ -11,11 +11,11 @@ from mjax._engine.base.records import Record
 from mjax._engine.control.references.indexers import WHOLE
 from mjax._engine.control.references.primitives import (
     addupdate_p,
+    exchanged,
     free_ref_p,
     freeze_p,
     get_p,
     new_ref_p,
-    swap_p,
 )
 from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.references import is_reference
@@ -437,9 +437,13 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
 
     Source: the public interface of `jax.ref.swap`.
     """
+    return _exchanged(ref, idx, value, True)
+
+
+def _exchanged(ref: Any, idx: Any, value: Any, wanted: bool) -> Any:
     ref, indexer, operands = _place("ref[...] = x", ref, idx)
     value = _value("ref[...] = x", value, typeof(ref).dtype, True)
-    return swap_p.bind(ref, value, *operands, indexer=indexer)
+    return exchanged(ref, value, *operands, indexer=indexer, wanted=wanted)
 
 
 @boundary
@@ -464,7 +468,7 @@ def set(ref: Any, idx: Any, value: Any) -> None:
 
     Source: the public interface of `jax.ref.set`.
     """
-    swap(ref, idx, value)
+    _exchanged(ref, idx, value, False)
 
 
 @boundary

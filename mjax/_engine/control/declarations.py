@@ -115,9 +115,9 @@ class Declarations:
         """The number of devices that run the body, each with a piece of its own."""
         return 1
 
-    def mutable(self, how: How) -> tuple[How, How]:
+    def mutable(self, how: How, last: bool) -> tuple[How, How]:
         """For a written reference that enters this way: how its contents enter, and how the final
-        contents leave."""
+        contents leave; the last time, no derivatives will follow."""
         return self.threaded, self.threaded
 
     def carries(self, held: Held) -> list[tuple[int, int]]:

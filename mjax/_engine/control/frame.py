@@ -224,7 +224,7 @@ class Frame(FrameTypes):
                 lambda jaxpr: discharge_jaxpr(jaxpr, places, ends, last, tuple(
                     (i - n, j - n) for i, j in same), more).jaxpr)
         order = moved_last(len(held.ins), ends)
-        hows = [self.mutable(held.ins[i]) for i in ends]
+        hows = [self.mutable(held.ins[i], last) for i in ends]
         inner = inner._replace(
             ins=[*(held.ins[i] for i in order[:len(order) - len(ends)]), *(i for i, _ in hows),
                  *(held.ins[i] for i in more)],

@@ -167,7 +167,7 @@ class _ShardMapFrame(Frame):
     def outer(self, held: Held, aval: Any, how: PartitionSpec) -> Any:
         return Region(**held.rest).whole(aval, how)
 
-    def mutable(self, how: PartitionSpec) -> tuple[PartitionSpec, PartitionSpec]:
+    def mutable(self, how: PartitionSpec, last: bool) -> tuple[PartitionSpec, PartitionSpec]:
         return how, how
 
     def abstract_eval(self, *avals: Any, **params: Any) -> Any:

@@ -30,7 +30,7 @@ from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.tracing.primitive import EnginePrimitive, traced
 from mjax._engine.tracing.stage import trace_to_jaxpr
 
-_COUNTER = ShapedArray((), np.dtype(np.int32))
+COUNTER = ShapedArray((), np.dtype(np.int32))
 
 scan_p = EnginePrimitive("scan", params={
     "jaxpr": Jaxpr, "length": int, "reverse": bool, "unroll": int, "num_consts": int,
@@ -101,25 +101,25 @@ class _Step(Record):
     def take(self, i: Any, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
              ys: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The carry and ys after iteration `i`."""
-        last = scalar_of(_COUNTER, self.length - 1)
+        last = scalar_of(COUNTER, self.length - 1)
         if self.reverse:
             known = isinstance(i, np.int32) and isinstance(last, np.int32)
             i = last - i if known else sub_p.bind(last, i)
-        rows = [_row(x, i) for x in xs]
+        rows = [row_of(x, i) for x in xs]
         outs = call(self.jaxpr, "body", [*consts, *carry, *rows])
         return outs[:self.num_carry], [
-            _with_row(y, out, i) for y, out in zip(ys, outs[self.num_carry:], strict=True)]
+            with_row(y, out, i) for y, out in zip(ys, outs[self.num_carry:], strict=True)]
 
     def loop(self, stop: int, unroll: int) -> tuple[Jaxpr, Jaxpr]:
         """Condition and body of the while loop that makes `unroll` iterations at a time."""
         n = self.num_consts + self.num_carry
         in_avals, y_avals = self.jaxpr.in_avals, self.jaxpr.out_avals[self.num_carry:]
         xs = [stacked(a, self.length) for a in in_avals[n:]]
-        carry = [_COUNTER, *in_avals[self.num_consts:n],
+        carry = [COUNTER, *in_avals[self.num_consts:n],
                  *(stacked(a, self.length) for a in y_avals)]
 
         def more(i: Any, *rest: Any) -> list[Any]:
-            return [lt_p.bind(i, scalar_of(_COUNTER, stop))]
+            return [lt_p.bind(i, scalar_of(COUNTER, stop))]
 
         def body(*args: Any) -> list[Any]:
             consts, xs, (i,), carry, ys = split_list(
@@ -134,7 +134,8 @@ class _Step(Record):
                                        self.jaxpr.debug_info))
 
 
-def _row(x: Any, i: Any) -> Any:
+def row_of(x: Any, i: Any) -> Any:
+    """The slice of an array for one iteration."""
     aval = typeof(x)
     shape = aval.shape[1:]
     if isinstance(i, np.int32):
@@ -145,7 +146,8 @@ def _row(x: Any, i: Any) -> Any:
     return reshape_p.bind(row, new_sizes=shape, dimensions=None)
 
 
-def _with_row(y: Any, row: Any, i: Any) -> Any:
+def with_row(y: Any, row: Any, i: Any) -> Any:
+    """The array with another slice for one iteration."""
     shape = typeof(row).shape
     row = reshape_p.bind(row, new_sizes=(1, *shape), dimensions=None)
     return dynamic_update_slice_p.bind(y, row, i, *(np.int32(0) for _ in shape))
@@ -154,4 +156,5 @@ def _with_row(y: Any, row: Any, i: Any) -> Any:
 scan_p.def_lowering(traced(_as_while, multiple_results=True))
 
 
-__all__ = ["Loop", "bind_scan", "rearranged", "scan_p", "scan_params", "stacked"]
+__all__ = ["COUNTER", "Loop", "bind_scan", "rearranged", "row_of", "scan_p", "scan_params",
+           "stacked", "with_row"]

@@ -17,19 +17,30 @@ from mjax._engine.control.calls.jit import call
 from mjax._engine.control.cast_varying import bind_cast
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held, How, Runner, Split
-from mjax._engine.control.loops.scan import Loop, rearranged, scan_p, stacked
+from mjax._engine.control.loops.scan import (
+    COUNTER,
+    Loop,
+    rearranged,
+    row_of,
+    scan_p,
+    stacked,
+    with_row,
+)
 from mjax._engine.ir.effects import no_effects
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Var
 from mjax._engine.ir.source import here
+from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import add_any_p
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
-CONST, CARRY, EACH = range(3)
+CONST, CARRY, EACH, IN_PLACE = range(4)
 
 
 class _ScanFrame(Frame):
-    """Operands enter, and results leave, as one of these, in this order."""
+    """Operands enter, and results leave, as one of the first three, in this order. The last is for
+    slices that replace those that entered; the loop carries the array."""
 
     threaded, each = CARRY, EACH
 
@@ -48,8 +59,9 @@ class _ScanFrame(Frame):
         times: int = held.rest["length"]
         return times
 
-    def mutable(self, how: How) -> tuple[How, How]:
-        return (how, how) if how == EACH else (CARRY, CARRY)
+    def mutable(self, how: How, last: bool) -> tuple[How, How]:
+        how = CARRY if how != EACH else IN_PLACE if last else EACH
+        return how, how
 
     def carries(self, held: Held) -> list[tuple[int, int]]:
         return list(zip(_places(held.ins, CARRY), _places(held.outs, CARRY), strict=True))
@@ -65,6 +77,8 @@ class _ScanFrame(Frame):
 
     def runner(self, held: Held) -> Runner:
         """Runs the part that runs once, then the loop; returns the results of both."""
+        if IN_PLACE in held.ins:
+            return self._in_place(held)
         rest = dict(held.rest)
         once = rest.pop("once", None)
         ins, outs = (sorted(range(len(hows)), key=hows.__getitem__)
@@ -90,6 +104,25 @@ class _ScanFrame(Frame):
             return [*(found[i] for i in order), *made]
 
         return run
+
+    def _in_place(self, held: Held) -> Runner:
+        """Carries arrays whose slices enter, and are replaced by those that leave."""
+        ins, outs, n = _places(held.ins, IN_PLACE), _places(held.outs, IN_PLACE), self.times(held)
+
+        def step(i: Any, *args: Any) -> list[Any]:
+            found = eval_jaxpr(held.body, held.body.consts, *(
+                row_of(x, i) if k in ins else x for k, x in enumerate(args)))
+            for k, j in zip(ins, outs, strict=True):
+                found[j] = with_row(args[k], found[j], i)
+            return found
+
+        body = held.body.cached(("in place", *ins, None, *outs, n), lambda: trace_to_jaxpr(step, [
+            COUNTER, *(stacked(a, n) if k in ins else a for k, a in enumerate(held.body.in_avals))
+        ], held.body.debug_info))
+        run = self.runner(held._replace(
+            body=body, ins=[EACH, *(CARRY if h == IN_PLACE else h for h in held.ins)],
+            outs=[CARRY if h == IN_PLACE else h for h in held.outs]))
+        return lambda args: run([iota(COUNTER.dtype, n), *args])
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         key = ("scan split", second.body, tuple(residual_forwarding), tuple(first.ins),

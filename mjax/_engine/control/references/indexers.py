@@ -40,6 +40,28 @@ class _Whole:
 WHOLE = _Whole()
 
 
+class Replacing(Record):
+    """The same for `addupdate` in the place of `swap`, outside of programs: it adds by writing.
+
+    Attributes:
+      indexer: the place.
+    """
+
+    indexer: Any
+
+    def take(self, x: Any, *operands: Any) -> Any:
+        """The part that it selects."""
+        return self.indexer.take(x, *operands)
+
+    def add(self, x: Any, value: Any, *operands: Any) -> Any:
+        """The array with a value there."""
+        return self.indexer.put(x, value, *operands)
+
+    def text(self, names: Sequence[str]) -> str:
+        """Its text in jaxprs."""
+        return str(self.indexer.text(names))
+
+
 class Batched(Record):
     """The same in each element of a batch.
 

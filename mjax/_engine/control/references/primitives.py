@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.control.references.indexers import WHOLE, Batched
+from mjax._engine.base.thread import thread
+from mjax._engine.control.references.indexers import WHOLE, Batched, Replacing
 from mjax._engine.ir.references import (
     INSIDE,
     AbstractRef,
@@ -29,6 +30,7 @@ from mjax._engine.ir.source import here
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, copy_p, zeros_of
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, no_axes
 from mjax._engine.tracing.reference import Ref
 from mjax._engine.tracing.stage import trace_to_jaxpr
@@ -210,9 +212,9 @@ def _swap_jvp(primals: Any, tangents: Any, *, indexer: Any) -> Any:
     if type(tangents[0]) is Zero:
         if type(tangents[1]) is not Zero:
             refuse_tangent("swap", primals[0])
-        out = swap_p.bind(*primals, indexer=indexer)
+        out = exchanged(*primals, indexer=indexer)
         return out, zero_tangent(out)
-    return swap_p.bind(*primals, indexer=indexer), swap_p.bind(
+    return exchanged(*primals, indexer=indexer), exchanged(
         tangents[0], instantiate(tangents[1]), *primals[2:], indexer=indexer)
 
 
@@ -221,7 +223,7 @@ def _swap_batch(axis: AxisData, args: Any, dims: Any, *, indexer: Any) -> Any:
     if dims[0] is None:
         refuse_shared("swap", args[0])
     args = [args[0], batch_to_front(args[1], dims[1], axis.size), *args[2:]]
-    return swap_p.bind(*args, indexer=Batched(indexer, axis, dims[0], tuple(dims[2:]))), 0
+    return exchanged(*args, indexer=Batched(indexer, axis, dims[0], tuple(dims[2:]))), 0
 
 
 swap_p.def_discharge(lambda x, value, *operands, indexer: (
@@ -235,6 +237,19 @@ def _spelled_swap(outs: Sequence[str], args: Sequence[str], params: dict[str, An
 
 swap_p.spelled = _spelled_swap
 
+
+def exchanged(ref: Any, value: Any, *operands: Any, indexer: Any, wanted: bool = True) -> Any:
+    """Writes, and gives the old contents if these are wanted.
+
+    Outside of programs it reads and writes in two programs: XLA would copy the array in one.
+    """
+    if thread.interpreter is not evaluation or (wanted and indexer is WHOLE):
+        return swap_p.bind(ref, value, *operands, indexer=indexer)
+    old = get_p.bind(ref, *operands, indexer=indexer) if wanted else None
+    addupdate_p.bind(ref, value, *operands, indexer=Replacing(indexer))
+    return old
+
+
 addupdate_p = EnginePrimitive("addupdate", params={
     "indexer": Any}, multiple_results=True, own_varying=True)
 addupdate_p.always = True
@@ -242,9 +257,10 @@ addupdate_p.always = True
 
 @addupdate_p.def_effectful_abstract_eval
 def _addupdate_type(ref: Any, value: Any, *operands: Any, indexer: Any) -> Any:
-    selected = _selected(_checked("addupdate", ref), indexer, operands)
-    _check_written("addupdate", ref, selected, value)
-    if selected.extended:
+    who = "swap" if type(indexer) is Replacing else "addupdate"
+    selected = _selected(_checked(who, ref), indexer, operands)
+    _check_written(who, ref, selected, value)
+    if selected.extended and who == "addupdate":
         msg = f"addupdate: values of type {selected} cannot be added; write them, ref[...] = x."
         raise TypeError(msg)
     return [], {AccumEffect(0)}
@@ -292,4 +308,4 @@ def tangent_of(tangent: Any) -> Any:
 
 def write_all(ref: Any, value: Any) -> None:
     """Writes the contents of a reference."""
-    swap_p.bind(ref, value, indexer=WHOLE)
+    exchanged(ref, value, indexer=WHOLE, wanted=False)

@@ -219,7 +219,7 @@ def test_two_threads_that_write_one_reference():
     """One has donated its memory when the other asks for it."""
     ref = mjax.new_ref(jnp.zeros(2))
     ref._content.delete()
-    for use in (lambda: write(ref, jnp.ones(2)), lambda: mjax.jit(lambda r: r.swap(1.0, 0))(ref),
+    for use in (lambda: ref.addupdate(1.0, 0), lambda: mjax.jit(lambda r: r.swap(1.0, 0))(ref),
                 lambda: mjax.jit(lambda r: r[0]).lower(ref).compile()(ref)):
         with pytest.raises(RuntimeError, match=rf"(?s)made at .*{HERE}.*two threads at once"):
             use()
