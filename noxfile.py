@@ -340,7 +340,8 @@ def differential(session):
 
 #: The part of `differential` that CI runs: in less than three minutes, some of everything.
 SAMPLE = [f"tests/differential/test_{name}.py" for name in (
-    "cond", "dispatch", "dtypes", "fft", "fuzz", "jitted", "lax", "surface", "transformations")]
+    "cond", "dispatch", "dtypes", "fft", "fuzz", "jitted", "lax", "references", "surface",
+    "transformations")]
 
 
 @nox.session
