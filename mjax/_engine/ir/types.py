@@ -503,8 +503,7 @@ def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
 #: Exact type of a value -> its abstract value. The runtime adds its array class.
 typeof_handlers: dict[type, Callable[[Any], Any]] = {
     DimExpr: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][int],
-    bool: lambda value: _PYTHON_AVALS[False][bool],
-    int: _typeof_int,
+    bool: lambda value: _PYTHON_AVALS[False][bool], int: _typeof_int,
     float: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][float],
     complex: lambda value: _PYTHON_AVALS[thread.settings.enable_x64][complex],
     np.ndarray: _typeof_numpy,

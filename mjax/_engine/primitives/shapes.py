@@ -71,9 +71,8 @@ define_linear(broadcast_in_dim_p, _broadcast_in_dim_transpose)
 @broadcast_in_dim_p.def_batch
 def _broadcast_in_dim_batch(args: Any, dims: Any, *, shape: Any, broadcast_dimensions: Any) -> Any:
     x = moveaxis(args[0], dims[0], 0)
-    return broadcast_in_dim_p.bind(
-        x, shape=(x.shape[0], *shape),
-        broadcast_dimensions=(0, *(d + 1 for d in broadcast_dimensions))), 0
+    dims = (0, *(d + 1 for d in broadcast_dimensions))
+    return broadcast_in_dim_p.bind(x, shape=(x.shape[0], *shape), broadcast_dimensions=dims), 0
 
 
 @boundary
@@ -544,8 +543,7 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
     if dtype is not None and not hasattr(fill_value, "aval"):
         dtype = dtypes.as_dtype(dtype)
         if dtypes.is_extended(dtype):
-            return dtype.wrap(full((*shape, *dtype.element_shape), fill_value,
-                                   dtype.element_dtype))
+            return dtype.wrap(full((*shape, *dtype.element_shape), fill_value, dtype.element_dtype))
         if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype):
             msg = f"full: the complex value {fill_value} cannot be stored in dtype {dtype}."
             raise TypeError(msg)
