@@ -214,8 +214,8 @@ def _check_windows(operand: ShapedArray, indices: ShapedArray, slice_sizes: tupl
                f"collapsed_slice_dims {collapsed}, of operand_batching_dims {batching}, or have "
                f"its place in offset_dims {dims.offset_dims}.")
         raise TypeError(msg)
-    if indices.size and any(not 0 <= n <= size
-                            for n, size in zip(slice_sizes, operand.shape, strict=True)):
+    if 0 not in indices.shape[:-1] and any(
+            not 0 <= n <= size for n, size in zip(slice_sizes, operand.shape, strict=True)):
         msg = (f"gather: slice_sizes {slice_sizes} must be in the range from 0 to the sizes of "
                f"the operand, {operand.shape}.")
         raise TypeError(msg)

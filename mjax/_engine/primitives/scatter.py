@@ -128,7 +128,7 @@ def _check(name: str, operand: ShapedArray, indices: ShapedArray, updates: Shape
                f"its place in update_window_dims {window}.")
         raise TypeError(msg)
     sizes = window_sizes(dims, operand.ndim, updates.shape)
-    if indices.size and any(
+    if not _without_windows(indices) and any(
             n > size for i, (n, size) in enumerate(zip(sizes, operand.shape, strict=True))
             if i not in inserted and i not in batching):
         msg = (f"{name}: windows of sizes {sizes} must not exceed the operand, of shape "
@@ -211,6 +211,11 @@ def batch_scatter(primitive: Primitive, args: Any, dims: Any,
     return out, dim
 
 
+def _without_windows(indices: ShapedArray) -> bool:
+    """Whether a scatter writes no window. An index of no axes has a size of 0, and writes one."""
+    return 0 in indices.shape[:-1]
+
+
 def _place_among(axes: Sequence[int], nth: int, current: int | None, rank: int) -> int:
     """A position for a new axis as the nth of these; its current one if possible."""
     low = axes[nth - 1] + 1 if nth else 0
@@ -242,7 +247,7 @@ def define_scatter(name: str, kinds: str, combine: Callable[..., Any],
 
     @primitive.def_lowering
     def lowering(ctx: Any, operand: Any, indices: Any, updates: Any, **params: Any) -> Any:
-        if ctx.avals_in[1].size == 0:
+        if _without_windows(ctx.avals_in[1]):
             return [operand]
         return emit_scatter(ctx, operand, indices, updates, lambda a, b: combine(ctx, a, b),
                             **params)

@@ -78,7 +78,8 @@ class _ScanFrame(Frame):
     def runner(self, held: Held) -> Runner:
         """Runs the part that runs once, then the loop; returns the results of both."""
         if IN_PLACE in held.ins:
-            return self._in_place(held)
+            run = self.runner(_with_carried_rows(held, self.times(held)))
+            return lambda args: run([iota(COUNTER.dtype, self.times(held)), *args])
         rest = dict(held.rest)
         once = rest.pop("once", None)
         ins, outs = (sorted(range(len(hows)), key=hows.__getitem__)
@@ -104,25 +105,6 @@ class _ScanFrame(Frame):
             return [*(found[i] for i in order), *made]
 
         return run
-
-    def _in_place(self, held: Held) -> Runner:
-        """Carries arrays whose slices enter, and are replaced by those that leave."""
-        ins, outs, n = _places(held.ins, IN_PLACE), _places(held.outs, IN_PLACE), self.times(held)
-
-        def step(i: Any, *args: Any) -> list[Any]:
-            found = eval_jaxpr(held.body, held.body.consts, *(
-                row_of(x, i) if k in ins else x for k, x in enumerate(args)))
-            for k, j in zip(ins, outs, strict=True):
-                found[j] = with_row(args[k], found[j], i)
-            return found
-
-        body = held.body.cached(("in place", *ins, None, *outs, n), lambda: trace_to_jaxpr(step, [
-            COUNTER, *(stacked(a, n) if k in ins else a for k, a in enumerate(held.body.in_avals))
-        ], held.body.debug_info))
-        run = self.runner(held._replace(
-            body=body, ins=[EACH, *(CARRY if h == IN_PLACE else h for h in held.ins)],
-            outs=[CARRY if h == IN_PLACE else h for h in held.outs]))
-        return lambda args: run([iota(COUNTER.dtype, n), *args])
 
     def split(self, first: Held, second: Held, residual_forwarding: Sequence[int]) -> Split:
         key = ("scan split", second.body, tuple(residual_forwarding), tuple(first.ins),
@@ -150,6 +132,29 @@ class _ScanFrame(Frame):
 
 
 scan_frame = _ScanFrame(scan_p)
+
+
+def _with_carried_rows(held: Held, length: int) -> Held:
+    """A loop that carries arrays whose slices enter and are replaced by those that leave.
+
+    It takes the numbers of its iterations first.
+    """
+    ins, outs = _places(held.ins, IN_PLACE), _places(held.outs, IN_PLACE)
+
+    def step(i: Any, *args: Any) -> list[Any]:
+        found = eval_jaxpr(held.body, held.body.consts, *(
+            row_of(x, i) if k in ins else x for k, x in enumerate(args)))
+        for k, j in zip(ins, outs, strict=True):
+            found[j] = with_row(args[k], found[j], i)
+        return found
+
+    key = ("in place", *ins, None, *outs, length)
+    body = held.body.cached(key, lambda: trace_to_jaxpr(step, [
+        COUNTER, *(stacked(a, length) if k in ins else a for k, a in enumerate(held.body.in_avals))
+    ], held.body.debug_info))
+    return held._replace(
+        body=body, ins=[EACH, *(CARRY if h == IN_PLACE else h for h in held.ins)],
+        outs=[CARRY if h == IN_PLACE else h for h in held.outs])
 
 
 def _places(hows: Sequence[How], wanted: How) -> list[int]:
