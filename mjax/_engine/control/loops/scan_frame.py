@@ -78,8 +78,8 @@ class _ScanFrame(Frame):
     def runner(self, held: Held) -> Runner:
         """Runs the part that runs once, then the loop; returns the results of both."""
         if IN_PLACE in held.ins:
-            run = self.runner(_with_carried_rows(held, self.times(held)))
-            return lambda args: run([iota(COUNTER.dtype, self.times(held)), *args])
+            looped = self.runner(_with_carried_rows(held, self.times(held)))
+            return lambda args: looped([iota(COUNTER.dtype, self.times(held)), *args])
         rest = dict(held.rest)
         once = rest.pop("once", None)
         ins, outs = (sorted(range(len(hows)), key=hows.__getitem__)
