@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.trigonometric import atan2, tan
@@ -27,7 +29,9 @@ def _lower(x: Any, loc: Any, scale: Any) -> Any:
 
 
 def _log_lower(x: Any, loc: Any, scale: Any) -> Any:
-    """`logcdf`, accurate in both tails."""
+    """`logcdf`, accurate in both tails of real numbers."""
+    if dtypes.is_complex(typeof(x).dtype):
+        return lax.log(_lower(x, loc, scale))
     right = x > loc
     tail = atan2(constant_like(x, 1), lax.abs((loc - x) / scale)) / math.pi
     return where(right, lax.log1p(-tail), lax.log(tail))
