@@ -1,4 +1,4 @@
-"""What can be said of rules without running them: they are functions, params are hashable."""
+"""Checks that run no rule: rules are functions, and params are hashable."""
 
 from __future__ import annotations
 

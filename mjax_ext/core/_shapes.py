@@ -89,7 +89,7 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
 
 
 def get_referent(x: Any) -> Any:
-    """What a tracer is about in the outermost trace; two tracers of one reference share it.
+    """The value in the outermost trace behind a tracer; two tracers of one reference share it.
 
     Example:
       >>> from mjax_ext import core

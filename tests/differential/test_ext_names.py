@@ -225,7 +225,7 @@ def called(n):
 
 
 def states(n):
-    """What is asked about the current trace, in every transformation."""
+    """Questions about the current trace, in every transformation."""
     found = []
 
     def look(x):

@@ -59,7 +59,7 @@ BOTH = pytest.mark.parametrize("on_jax", [False, True], ids=["mjax", "jax"])
 
 
 class Pair:
-    """What a test needs of a library: mjax or jax, and values that are known twice."""
+    """A library, mjax or jax, with values that are known twice."""
 
     def __init__(self, on_jax):
         self.jax = jax if on_jax else mjax
@@ -156,7 +156,7 @@ def test_dispatch_on_objects_in_the_place_of_arrays(way, function):
 
 
 def outcomes(jax_like, lib):
-    """What the library of functions with state does."""
+    """Uses of the library of functions with state."""
     jnp, lax = jax_like.numpy, jax_like.lax
 
     def layer(x):

@@ -96,7 +96,7 @@ BITWISE = """bitwise_and bitwise_or bitwise_xor shift_left shift_right_arithmeti
 
 
 def names_for(m: Any) -> dict[str, Any]:
-    """What the programs refer to."""
+    """Values that the programs refer to."""
     lax, jnp = m.lax, m.numpy
     module = lambda name: importlib.import_module(f"{m.__name__}.{name}")
     auto = {"axis_types": (module("sharding").AxisType.Auto,)}

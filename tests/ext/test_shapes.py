@@ -17,7 +17,7 @@ B, C = export.symbolic_shape("b, c")
 
 
 def traced(f, wrap=mjax.jit, x=1.0):
-    """What a function gives within a transformation."""
+    """Results of a function within a transformation."""
     found = []
     wrap(lambda x: found.append(f(x)) or x)(x)
     return found[0]

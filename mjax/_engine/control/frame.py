@@ -382,7 +382,7 @@ class Frame(FrameTypes):
         return [*[None] * len(aside), *back]
 
     def _transpose_plan(self, held: Held, linear: Sequence[bool], nonzeros: Sequence[bool]) -> Any:
-        """What runs ahead, the program backwards, and the marks of operands and results.
+        """The part that runs ahead, the program backwards, and the marks of operands and results.
 
         A carry may start at a known zero, a tangent before the first step: it is linear, too. The
         part of a loop with carries that are not linear, such as a counter, runs ahead.

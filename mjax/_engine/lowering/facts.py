@@ -1,4 +1,4 @@
-"""What lowering rules written for JAX ask their context, besides what it knows itself."""
+"""Facts that lowering rules written for JAX read from their context."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def jvp_rule_text(primitive: Any, params: dict[str, Any]) -> str:
 
 
 def rule_name(rule: str) -> str:
-    """What messages call a rule."""
+    """The name of a rule in messages."""
     return RULES[rule].name.split(" for ")[0] if rule in RULES else f"{rule} rule"
 
 

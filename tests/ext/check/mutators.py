@@ -336,7 +336,7 @@ def rules_of(p: Any, operands: Sequence[Any]) -> list[str]:
 
 def candidates(p: Any, rule: str, operands: Sequence[Any], params: dict[str, Any], seed: int
                ) -> dict[str, Callable[[], Any]]:
-    """What may be done to a rule: kind -> the wrong rule."""
+    """Mistakes in a rule: kind -> the wrong rule."""
     makers = {"impl": wrong_impl, "lowering": wrong_lowering, "jvp": wrong_jvp,
               "transpose": wrong_transpose, "batch": wrong_batch, "linearize": wrong_linearize}
     original = rule_of(p, rule)

@@ -41,7 +41,7 @@ def draws(operands, rng):
 
 
 def behaviours(p, params, operands):
-    """What every transformation gives: name -> results, and where the primitive has a value."""
+    """Results of every transformation: name -> results, and where the primitive has a value."""
     f = lambda *xs: mjax.tree.leaves(p.bind(*xs, **params))
     inexact = tuple(i for i, x in enumerate(operands) if np.asarray(x).dtype.kind in "fc")
 

@@ -106,7 +106,7 @@ class Running(MadeOfFunctions):
                 store.reset()
 
     def functions(self) -> Iterable[Any]:
-        """What is searched for traced values."""
+        """The values that may be traced."""
         return (self.fun,)
 
 

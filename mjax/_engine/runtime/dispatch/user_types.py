@@ -40,7 +40,7 @@ def _parts(placement: Any) -> tuple[Any, ...] | None:
 
 
 def _spread(given: Sequence[Any], sizes: Sequence[int | None]) -> list[Any]:
-    """What is given for a value, for each of its arrays; nothing if nothing is given."""
+    """An option of a value, once for each of its arrays; empty if it is not given."""
     return [x for x, n in zip(given, sizes, strict=True)
             for _ in range(1 if n is None else n)] if given else []
 
