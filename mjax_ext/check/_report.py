@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from mjax._engine.base.records import Record
+from mjax_ext._reports import BaseReport, sentence
 
 #: The rules that are checked, and what each of them is.
 RULES = {
@@ -47,28 +47,10 @@ class Finding(Record):
     where: str
 
     def __str__(self) -> str:
-        return (f"primitive {self.primitive.name!r}, rule {self.rule}: {self.verdict} "
-                f"{self.consequence} {self.remedy}" + (f" ({self.where})" if self.where else ""))
+        return sentence(f"primitive {self.primitive.name!r}", self)
 
 
-class WrongRulesError(AssertionError):
-    """A check found faults in the rules of a primitive.
-
-    Attributes:
-      report: the report.
-    """
-
-    __module__ = "mjax_ext.check"
-
-    def __init__(self, report: Report):
-        super().__init__(str(report))
-        self.report = report
-
-    def __reduce__(self) -> Any:
-        return AssertionError, self.args
-
-
-class Report:
+class Report(BaseReport[Finding]):
     """The result of `check_primitive`; prints as a table.
 
     Attributes:
@@ -79,58 +61,13 @@ class Report:
       not_checked: rule -> why it was not checked, or not to the end.
     """
 
+    rules = RULES
+
     def __init__(self, primitive: Any, application: str, findings: Sequence[Finding],
                  checked: Sequence[str], not_checked: dict[str, str]):
+        super().__init__(findings, checked, not_checked)
         self.primitive = primitive
         self.application = application
-        self.findings = list(findings)
-        self.checked = list(checked)
-        self.not_checked = dict(not_checked)
 
-    @property
-    def ok(self) -> bool:
-        """Whether there are no findings."""
-        return not self.findings
-
-    def raise_for_findings(self) -> None:
-        """Raises an error that names the primitive and its wrong rules, if there are some.
-
-        Raises:
-          WrongRulesError: an `AssertionError`; there are findings.
-        """
-        if self.findings:
-            raise WrongRulesError(self)
-
-    def __repr__(self) -> str:
-        return f"<Report: {self._headline()}>"
-
-    def __str__(self) -> str:
-        lines = [f"{self._headline()}: {self.application}", ""]
-        for rule in RULES:
-            found = [finding for finding in self.findings if finding.rule == rule]
-            for finding in found:
-                place = [f"at {finding.where}"] if finding.where else []
-                lines += _row(rule, f"WRONG: {finding.verdict}", finding.consequence,
-                              finding.remedy, *place)
-            reason = self.not_checked.get(rule)
-            if not found and rule in self.checked:
-                lines += _row(rule, f"right as far as it was checked: {reason}" if reason else
-                              "right")
-            elif not found and reason:
-                lines += _row(rule, f"not checked: {reason}")
-        return "\n".join(lines)
-
-    def _headline(self) -> str:
-        count = len(self.findings)
-        wrong = ", ".join(dict.fromkeys(finding.rule for finding in self.findings))
-        return f"primitive {self.primitive.name!r}, " + (
-            "no findings" if not count else
-            f"{count} finding{'s' if count > 1 else ''} ({wrong})")
-
-
-def _row(rule: str, *sentences: str) -> list[str]:
-    """The lines of a rule in the table."""
-    lines = []
-    for sentence in sentences:
-        lines += textwrap.wrap(sentence, 82, break_long_words=False, break_on_hyphens=False)
-    return [f"{name:<15}{line}" for name, line in zip([rule] + [""] * len(lines), lines)]
+    def _subject(self) -> str:
+        return f"primitive {self.primitive.name!r}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.dispatch.jit import jit
 from mjax._engine.tracing.rule_errors import where
 from mjax._engine.transforms.vmap import vmap
+from mjax_ext._reports import BaseReport, sentence
 
 #: What is checked, in the order of the table.
 RULES = ("seed", "split", "fold_in", "random_bits", "determinism", "batch", "independence")
@@ -36,14 +36,15 @@ class PRNGFinding(Record):
     """A fault of a generator.
 
     Attributes:
-      rule: what was checked: "seed", "split", "fold_in", "random_bits", "determinism", "batch" or
-        "independence".
+      impl: the generator.
+      rule: what was checked, an entry of `RULES`.
       verdict: what is wrong.
       consequence: what users will see.
       remedy: what to do.
       where: `file:line` of the function.
     """
 
+    impl: PRNGImpl
     rule: str
     verdict: str
     consequence: str
@@ -51,16 +52,17 @@ class PRNGFinding(Record):
     where: str
 
     def __str__(self) -> str:
-        return f"{self.rule}: {self.verdict} {self.consequence} {self.remedy} ({self.where})"
+        return sentence(f"generator {self.impl.name!r}", self)
 
 
-class PRNGReport:
+class PRNGReport(BaseReport[PRNGFinding]):
     """The result of `check_prng_impl`; prints as a table.
 
     Attributes:
       impl: the generator.
       findings: the faults.
-      checked: the rules that were checked; the others need those before them to be right.
+      checked: the rules that were checked and found right.
+      not_checked: rule -> why it was not checked.
 
     Example:
       >>> from mjax_ext.random import check_prng_impl
@@ -68,43 +70,17 @@ class PRNGReport:
       True
     """
 
-    def __init__(self, impl: PRNGImpl, findings: Sequence[PRNGFinding], checked: Sequence[str]):
+    rules = RULES
+
+    def __init__(self, impl: PRNGImpl, findings: Sequence[PRNGFinding], examined: Sequence[str]):
+        wrong = {finding.rule for finding in findings}
+        super().__init__(findings, [rule for rule in examined if rule not in wrong],
+                         dict.fromkeys((rule for rule in RULES if rule not in examined),
+                                       "its keys are made by functions that are wrong."))
         self.impl = impl
-        self.findings = list(findings)
-        self.checked = tuple(checked)
 
-    @property
-    def ok(self) -> bool:
-        """Whether there are no findings."""
-        return not self.findings
-
-    def raise_for_findings(self) -> None:
-        """Raises an error that names the generator and its faults, if there are some.
-
-        Raises:
-          AssertionError: there are findings.
-        """
-        if self.findings:
-            raise AssertionError(str(self))
-
-    def __repr__(self) -> str:
-        count = len(self.findings)
-        wrong = ", ".join(dict.fromkeys(finding.rule for finding in self.findings))
-        return f"<PRNGReport: generator {self.impl.name!r}, " + (
-            "no findings>" if not count else
-            f"{count} finding{'s' if count > 1 else ''} ({wrong})>")
-
-    def __str__(self) -> str:
-        lines = [repr(self).removeprefix("<PRNGReport: ").removesuffix(">"), ""]
-        for rule in RULES:
-            found = [finding for finding in self.findings if finding.rule == rule]
-            if not found:
-                lines.append(f"{rule:<14}{'right' if rule in self.checked else 'not checked'}")
-            for f in found:
-                text = [f"WRONG: {f.verdict}", f.consequence, f.remedy, f"at {f.where}"]
-                rows = [row for part in text for row in textwrap.wrap(part, 82)]
-                lines += [f"{name:<14}{row}" for name, row in zip([rule] + [""] * len(rows), rows)]
-        return "\n".join(lines)
+    def _subject(self) -> str:
+        return f"generator {self.impl.name!r}"
 
 
 @boundary
@@ -126,7 +102,7 @@ def check_prng_impl(impl: Any, *, seeds: Sequence[int] = (0, 1, 2, 12345, 2**31 
       table. (`"rbg"` has a finding: a batch of its keys gives other bits than each key, by design.)
 
     Raises:
-      AssertionError: there are findings, and `raise_for_findings` is set.
+      WrongRulesError: an `AssertionError`; there are findings, and `raise_for_findings` is set.
       TypeError: `impl` is not a generator.
       ValueError: there are less than two seeds, or equal ones.
 
@@ -190,7 +166,7 @@ class _Check:
     def _finding(self, rule: str, verdict: str, consequence: str, remedy: str,
                  function: str = "") -> PRNGFinding:
         f = getattr(self.impl, function or rule, None) or self.impl.seed
-        return PRNGFinding(rule, verdict, consequence, remedy, where(f))
+        return PRNGFinding(self.impl, rule, verdict, consequence, remedy, where(f))
 
     # -- shapes, dtypes, different results --
 

@@ -12,6 +12,7 @@ import mjax
 import mjax.numpy as jnp
 import mjax_ext.random as ext
 from mjax import lax, random
+from mjax_ext.check import WrongRulesError
 from mjax_ext.random import threefry_prng_impl as fry
 
 # A generator by a linear congruence: a reference for it is a line of NumPy.
@@ -220,9 +221,13 @@ def test_faults_are_named(field, f, rule, verdict):
     assert re.search(verdict, found[0].verdict), found[0]
     assert found[0].consequence and found[0].remedy and ":" in found[0].where
     text = str(report)
-    assert "'faulty'" in text and f"{rule:<14}WRONG" in text
-    with pytest.raises(AssertionError, match="faulty"):
+    assert "'faulty'" in text and f"{rule:<15}WRONG" in text
+    assert str(found[0]).startswith(f"generator 'faulty', rule {rule}: {found[0].verdict}")
+    assert {*report.checked, *report.not_checked, *(f.rule for f in report.findings)} == {
+        "seed", "split", "fold_in", "random_bits", "determinism", "batch", "independence"}
+    with pytest.raises(WrongRulesError, match="faulty") as raised:
         report.raise_for_findings()
+    assert raised.value.report is report
 
 
 @pytest.mark.slow
