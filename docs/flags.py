@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mjax._engine.base.config import OF_FUNCTIONS, OPTIONS, SETTINGS
-from mjax._engine.base.foreign_flags import FOREIGN, VARIABLES
+from mjax._flags.foreign import FOREIGN, VARIABLES
+from mjax._flags.table import OF_FUNCTIONS, OPTIONS, SETTINGS
 
 PAGE = Path(__file__).with_name("flags.md")
 _INTRO = """# Flags

@@ -10,19 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from . import guard_levels
+from .guard_levels import DIRECTIONS
 from .native import ext
 
 __all__ = ["DIRECTIONS", "LEVELS", "explicit", "levels", "set_levels", "set_level", "unguarded"]
 
-DIRECTIONS = ("host_to_device", "device_to_device", "device_to_host")
 _levels: Any = ext.guard_lib.TransferGuardLevel
-LEVELS: dict[str, Any] = {
-    "allow": _levels.ALLOW,
-    "log": _levels.LOG,
-    "disallow": _levels.DISALLOW,
-    "log_explicit": _levels.LOG_EXPLICIT,
-    "disallow_explicit": _levels.DISALLOW_EXPLICIT,
-}
+LEVELS: dict[str, Any] = {name: getattr(_levels, name.upper()) for name in guard_levels.LEVELS}
 _state: Any = ext.guard_lib.thread_local_state
 
 

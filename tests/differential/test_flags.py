@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax._engine.base.config import OPTIONS, SETTINGS
+from mjax._flags.table import OPTIONS, SETTINGS
 
 ROWS = {flag.name: flag for flag in (*SETTINGS, *OPTIONS)}
 #: jax gives its enumerations, and mjax their values.

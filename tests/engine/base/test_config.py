@@ -11,9 +11,10 @@ import pytest
 import mjax
 from mjax import lax
 from mjax._engine.base import config as module
-from mjax._engine.base.config import OPTIONS, SETTINGS, config, override
+from mjax._engine.base.config import config, override
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.mesh import AbstractMesh
+from mjax._flags.table import OPTIONS, SETTINGS
 
 #: Those of mjax; test_flags_page has the others of JAX.
 FLAGS = [flag for flag in (*SETTINGS, *OPTIONS) if flag.foreign is None]

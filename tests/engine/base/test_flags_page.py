@@ -5,8 +5,9 @@ import pytest
 
 import mjax
 from docs import flags
-from mjax._engine.base.config import OPTIONS, SETTINGS, _from_environment, config, override
-from mjax._engine.base.foreign_flags import FOREIGN
+from mjax._engine.base.config import config, override
+from mjax._flags.foreign import FOREIGN
+from mjax._flags.table import OPTIONS, SETTINGS, from_environment
 
 
 def test_the_page_is_what_the_tables_say():
@@ -40,7 +41,7 @@ def test_variables(monkeypatch):
     for name, text, value in (("scan3", "1", True), ("traceback_in_locations_limit", "7", 7),
                               ("persistent_cache_min_compile_time_secs", "0.25", 0.25)):
         monkeypatch.setenv(f"JAX_{name.upper()}", text)
-        assert _from_environment(next(f for f in OPTIONS if f.name == name)) == value
+        assert from_environment(next(f for f in OPTIONS if f.name == name)) == value
 
 
 def test_variables_of_refused_flags(monkeypatch):
@@ -48,4 +49,4 @@ def test_variables_of_refused_flags(monkeypatch):
     flag = next(f for f in OPTIONS if f.name == "debug_key_reuse")
     with pytest.raises(ValueError, match="JAX_DEBUG_KEY_REUSE: .* 'debug_key_reuse' can only be Fa"
                        ):
-        _from_environment(flag)
+        from_environment(flag)

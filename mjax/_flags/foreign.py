@@ -7,12 +7,10 @@ made from this table.
 
 from __future__ import annotations
 
-from typing import Any
-
-from mjax._engine.base.records import Record
+from typing import Any, NamedTuple
 
 
-class Foreign(Record):
+class Foreign(NamedTuple):
     """One flag of JAX.
 
     Attributes:

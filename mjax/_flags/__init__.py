@@ -1,0 +1,1 @@
+"""The tables of flags. They need no jaxlib: `python -m mjax` reads them where nothing else runs."""
