@@ -85,6 +85,42 @@ def test_a_program_gives_several_results():
         core.Frame(core.Primitive("one"))
 
 
+@pytest.mark.parametrize("f", [
+    product, mjax.jit(product), region(product), mjax.checkpoint(product),
+    lambda x, y: lax.cond(True, product, product, x, y),
+    lambda x, y: lax.scan(lambda c, x: (c, product(*x)), 0.0, (x, y))[1],
+], ids=["plain", "jit", "region", "checkpoint", "cond", "scan"])
+def test_a_value_of_each_run_enters_and_leaves(f):
+    def with_factors(jaxpr):
+        """From `(inputs, factor)` to `(results, product)` of the results of `sin`."""
+        def run(*args):
+            *inputs, factor = args
+            env, found = dict(zip(jaxpr.invars, inputs, strict=True)), factor
+            for eqn in jaxpr.eqns:
+                operands = [v.val if type(v) is core.Literal else env[v] for v in eqn.invars]
+                if (frame := eqn.primitive.frame) is not None:
+                    held = frame.again(frame.open(eqn.params)).transformed(
+                        with_factors, [frame.each], [frame.each])
+                    *outs, found = frame.runner(held)([*operands, factor])
+                else:
+                    outs = eqn.primitive.bind(*operands, **eqn.params)
+                    if eqn.primitive is primitives.sin_p:
+                        found = outs * factor
+                env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs],
+                               strict=True))
+            return [*(env[v] for v in jaxpr.outvars), found]
+
+        avals = [mjax.ShapeDtypeStruct(a.shape, a.dtype) for a in jaxpr.in_avals]
+        shape = next(a.shape for a in avals if a.shape)
+        return mjax.make_jaxpr(run)(*avals, mjax.ShapeDtypeStruct(shape, np.float32))
+
+    jaxpr = with_factors(mjax.make_jaxpr(f)(X, Y))
+    core.check_jaxpr(jaxpr)
+    out, found = core.eval_jaxpr(jaxpr, jaxpr.consts, X, Y, 2 * Y)
+    np.testing.assert_allclose(out, np.sin(X) * Y, 1e-6)
+    np.testing.assert_allclose(found, 2 * np.sin(X) * Y, 1e-6)
+
+
 # ---- two transformations, with one rule each -------------------------------------------
 
 

@@ -351,6 +351,28 @@ def test_a_call_primitive_holds_a_function():
     assert 'call @inner' in mjax.jit(f).lower(X).as_text()
 
 
+def test_equations_give_functions_with_rules_back():
+    forward = mjax.custom_jvp(lambda x, y: lax.sin(x) * y)
+    forward.defjvp(lambda p, t: (forward(*p), 100.0 * t[0]))
+    reverse = mjax.custom_vjp(lambda x, y: lax.sin(x) * y)
+    reverse.defvjp(lambda x, y: (reverse(x, y), x), lambda x, ct: (100.0 * ct, x))
+    for f, names in ((forward, {"symbolic_zeros"}), (reverse, {"symbolic_zeros", "out_trees"})):
+        (eqn,) = mjax.make_jaxpr(mjax.vmap(f))(X, X).eqns
+        params = eqn.primitive.get_bind_params(eqn.params)
+        assert params.keys() == {*names, "subfuns"} and "call_jaxpr" in eqn.params
+        fun = params["subfuns"][0]
+        np.testing.assert_allclose(fun.call_wrapped(X, X)[0], np.sin(X) * X, rtol=1e-6)
+        # The function may be replaced, and keeps the rules.
+        halved = lu.wrap_init(lambda *xs, fun=fun: [0.5 * y for y in fun.call_wrapped(*xs)])
+        bound = {**params, "subfuns": (halved, *params["subfuns"][1:])}
+        np.testing.assert_allclose(
+            eqn.primitive.bind(X, X, **bound)[0], np.sin(X) * X / 2, rtol=1e-6)
+        for given in (params, bound):
+            total = lambda x, p=eqn.primitive, given=given: jnp.sum(p.bind(x, X, **given)[0])
+            np.testing.assert_allclose(mjax.grad(total)(X), np.full_like(X, 100))
+            np.testing.assert_allclose(mjax.grad(mjax.jit(total))(X), np.full_like(X, 100))
+
+
 def test_the_impl_of_a_call_primitive_takes_the_function():
     counted_p, calls = core.CallPrimitive("counted"), []
 

@@ -33,7 +33,8 @@ class Declarations:
     aside = 0
     #: How a value that iterations pass on enters and leaves.
     threaded: How = None
-    #: How a value of each run of the body leaves, and enters the same run of another program.
+    #: How a value of each run of the body leaves, and enters the same run of this or of another
+    #: program.
     each: How = None
     #: Whether only one of several jaxprs in the body runs.
     one_runs = False

@@ -29,7 +29,7 @@ def _like(params: Mapping[str, Any]) -> dict[str, Any]:
 class _JitFrame(Frame):
     """Describes how an operand enters: whether it is donated."""
 
-    threaded = False
+    threaded = each = False
 
     def open(self, params: dict[str, Any]) -> Held:
         rest = {name: value for name, value in params.items()

@@ -63,6 +63,11 @@ class FunctionPrimitive(EnginePrimitive):
         pair.bound = True
         return outs
 
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The params with which `bind` repeats an equation, as a call of a function with rules."""
+        functions, rest = functions_in(self, params)
+        return {**rest, "subfuns": tuple(functions)}
+
 
 class Pair:
     """A function and its rules, which are bound together.
