@@ -10,6 +10,7 @@ library that builds on this pins `mjax` to a minor release.
 - `mjax_ext.linear_util`, `api_util`, `util`: functions of flat values, names of arguments, lists.
 - `mjax_ext.source_info_util`, `traceback_util`: where equations and exceptions come from.
 - `mjax_ext.backend`, `lowering`, `ifrt_programs`: clients of platforms, contexts of MLIR.
+- `mjax_ext.ffi`, `random`, `sharding`: foreign functions, generators of keys, HLO shardings.
 - `mjax_ext.check`: finds what is wrong with the rules of a primitive; `docs/checking.md`.
 - `mjax_ext.state.discharge`: pure programs for those that read and write references.
 - `mjax_ext.explain`: the missing rules and refused effects of a composition, before anything runs.
@@ -26,4 +27,7 @@ from mjax._engine.base.faces import face
 __all__ = ["explain"]
 
 _LATER = {"explain": "mjax_ext._explain"}
-__getattr__, __dir__ = face("mjax_ext", later=_LATER)
+_MODULES = ("api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters",
+            "linear_util", "lowering", "random", "sharding", "source_info_util", "state",
+            "traceback_util", "util")
+__getattr__, __dir__ = face("mjax_ext", modules=_MODULES, later=_LATER)

@@ -6,7 +6,11 @@ each name means, and from which release of JAX, is in `docs/extension_names.md`.
 
 from __future__ import annotations
 
-from mjax._engine.base.errors import InconclusiveDimensionOperation, JaxprTypeError
+from mjax._engine.base.errors import (
+    ConcretizationTypeError,
+    InconclusiveDimensionOperation,
+    JaxprTypeError,
+)
 from mjax._engine.base.faces import face
 from mjax._engine.control.calls.call_primitive import CallPrimitive, call_impl
 from mjax._engine.control.calls.inline import inline_calls
@@ -28,6 +32,7 @@ from mjax._engine.ir.jaxpr import (
     jaxprs_in_params,
     subjaxprs,
 )
+from mjax._engine.ir.jaxpr import DebugInfo as JaxprDebugInfo
 from mjax._engine.ir.schema import Schema
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, abstract_token
 from mjax._engine.ir.types import is_array_value as valid_jaxtype
@@ -37,11 +42,14 @@ from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._numpy.references import new_ref
+from mjax._tools.api_util import safe_map, safe_zip, shaped_abstractify
 from mjax._tools.api_util import shaped_abstractify as abstractify
 from mjax_ext.core._building import (
     JaxprBuilder,
     gensym,
     jaxpr_as_fun,
+    jaxpr_const_args,
     mapped_aval,
     new_jaxpr_eqn,
     primal_dtype_to_tangent_dtype,
@@ -106,18 +114,21 @@ __all__ = [
     # values and types
     "AbstractToken", "AbstractValue", "ShapedArray", "Token", "Value", "abstract_token",
     "abstractify", "array_types", "auto_insert_reshard", "concrete_or_error", "get_aval",
-    "is_concrete", "mapped_aval", "physical_aval", "primal_dtype_to_tangent_dtype",
-    "pytype_aval_mappings", "raise_to_shaped", "standard_insert_pvary", "standard_vma_rule",
-    "to_concrete_value", "unmapped_aval", "valid_jaxtype",
+    "ConcretizationTypeError", "is_concrete", "mapped_aval", "new_ref", "physical_aval",
+    "primal_dtype_to_tangent_dtype", "pytype_aval_mappings", "raise_to_shaped",
+    "shaped_abstractify", "standard_insert_pvary", "standard_vma_rule", "to_concrete_value",
+    "unmapped_aval", "valid_jaxtype",
     # sizes
     "DimSize", "InconclusiveDimensionOperation", "Shape", "canonicalize_shape",
     "definitely_equal", "definitely_equal_shape", "dim_constant", "dimension_as_value",
     "is_constant_dim", "is_constant_shape", "max_dim", "min_dim",
     # jaxprs
     "Atom", "ClosedJaxpr", "DebugInfo", "DropVar", "InputType", "Jaxpr", "JaxprBuilder",
-    "JaxprEqn", "JaxprEqnContext", "JaxprTypeError", "Literal", "OutputType", "ParamDict", "Var",
-    "check_jaxpr", "eval_jaxpr", "gensym", "inline_calls", "jaxpr_as_fun", "jaxprs_in_params",
-    "new_jaxpr_eqn", "subjaxprs",
+    "JaxprDebugInfo", "JaxprEqn", "JaxprEqnContext", "JaxprTypeError", "Literal", "OutputType",
+    "ParamDict", "Var", "check_jaxpr", "eval_jaxpr", "gensym", "inline_calls", "jaxpr_as_fun",
+    "jaxpr_const_args", "jaxprs_in_params", "new_jaxpr_eqn", "subjaxprs",
+    # lists
+    "safe_map", "safe_zip",
     # effects
     "Effect", "EffectPolicy", "Effects", "OperandEffect", "no_effects",
 ]

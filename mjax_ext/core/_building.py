@@ -10,7 +10,8 @@ from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, JaxprEqnContext, Literal, Var
 from mjax._engine.ir.source import NameStack, SourceInfo, current_traceback, plain
-from mjax._engine.ir.types import AbstractValue, ShapedArray
+from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
+from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
@@ -150,6 +151,25 @@ def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
 
     return function
+
+
+def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
+    """The arrays that a program and those in its params close over, each once, with their types.
+
+    A compiled program takes them as arguments, unless they are small.
+
+    Args:
+      jaxpr: the program.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> c = np.arange(3.0)
+      >>> core.jaxpr_const_args(mjax.make_jaxpr(mjax.jit(lambda x: x + c))(1.0))[0][1]
+      ShapedArray(float32[3])
+
+    Source: JAX, `jax._src.core.jaxpr_const_args` of release 0.10.2.
+    """
+    return [(c, typeof(c)) for c in nested_constants(jaxpr)]
 
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:

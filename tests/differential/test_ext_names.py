@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import types
@@ -17,9 +18,11 @@ import numpy as np
 import pytest
 from jax import export as jax_export
 from jax._src import api_util as jax_api_util
+from jax._src import config as jax_config
 from jax._src import core as jax_core
 from jax._src import traceback_util as jax_traceback_util
 from jax._src import util as jax_util
+from jax._src.interpreters import pxla as jax_pxla
 
 import mjax
 import mjax_ext.api_util
@@ -30,6 +33,7 @@ import mjax_ext.source_info_util
 import mjax_ext.traceback_util
 import mjax_ext.util
 from mjax import export as mjax_export
+from mjax_ext.interpreters import pxla as ext_pxla
 
 
 class Names:
@@ -46,6 +50,7 @@ class Names:
         self.api_more = mjax_ext.api_util if ours else jax_api_util
         self.source = mjax_ext.source_info_util if ours else jax.extend.source_info_util
         self.util = mjax_ext.util if ours else jax_util
+        self.pxla = ext_pxla if ours else jax_pxla
         self.backend = mjax_ext.backend if ours else jax.extend.backend
         self.export = mjax_export if ours else jax_export
 
@@ -266,7 +271,48 @@ def opaque(n):
     return seen
 
 
+def constants(n):
+    """Arrays that a program and those inside close over."""
+    c, d = np.ones(100, np.float32), np.arange(50, dtype=np.int32)
+    f = n.jax.jit(lambda x: n.jax.jit(lambda y: (y + c, n.np.asarray(d)))(x * c))
+    with contextlib.nullcontext() if n.ours else jax_config.use_simplified_jaxpr_constants(True):
+        jaxpr = n.jax.make_jaxpr(f)(c).jaxpr
+    with contextlib.nullcontext() if n.ours else jax_config.use_simplified_jaxpr_constants(True):
+        return [shown(aval) for _, aval in n.core.jaxpr_const_args(jaxpr)]
+
+
+def wrapper(n):
+    def f(x: int) -> int:
+        """Does it."""
+
+    g = n.util.wraps(f, namestr="my_{fun}", docstr="{fun} {doc} {how}", how="now")(lambda x: x)
+    h = n.util.wraps(f)(lambda x: x)
+    yield g.__name__, g.__doc__, g.__annotations__ == f.__annotations__, g.__wrapped__ is f
+    yield h.__name__, h.__doc__, h.__module__, h.__qualname__
+
+
+def assembled(n, committed, shape=(4,), parts=2):
+    """A value made of the arrays on two devices."""
+    mesh = n.jax.sharding.Mesh(np.array(n.jax.devices()[:2]), ("i",))
+    sharding = n.jax.sharding.NamedSharding(mesh, n.jax.sharding.PartitionSpec("i"))
+    x = n.jax.device_put(np.arange(4, dtype=np.float32), sharding)
+    make = n.pxla.global_result_handlers[type(n.jax.typeof(x))](
+        n.jax.typeof(x).update(shape=shape), sharding, committed)
+    y = make([shard.data for shard in x.addressable_shards][:parts])
+    again = n.pxla.global_avals_to_results_handler([n.jax.typeof(x)], [sharding], committed)
+    return y, y.committed, again([[s.data for s in y.addressable_shards]])
+
+
 SAME = {
+    "jaxpr_const_args": constants,
+    "wraps": lambda n: list(wrapper(n)),
+    "result_handlers": lambda n: [assembled(n, True), assembled(n, False)],
+    "result_handlers.few": lambda n: assembled(n, True, parts=1),
+    "result_handlers.key": lambda n: n.pxla.global_aval_to_result_handler(
+        n.jax.typeof(n.jax.random.key(0)), n.np.ones(2).sharding, True)(
+            [n.jax.random.key_data(n.jax.random.key(3))]) == n.jax.random.key(3),
+    "result_handlers.type": lambda n: n.pxla.global_aval_to_result_handler(
+        object(), n.np.ones(2).sharding, True),
     "linear_util": lambda n: list(stores(n)),
     "linear_util.empty": lambda n: n.lu.transformation_with_aux2(
         lambda f, store, *args: f(*args))(n.wrapped(f_of_one))[1](),

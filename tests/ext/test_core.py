@@ -37,13 +37,13 @@ def modules():
 
 #: Names that JAX has in several modules, some of them for different things, and a function whose
 #: fixture for pytest has its name.
-IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstractify", "add_jaxvals_p", "check_primitive",
-              "custom_lin_p", "pytype_aval_mappings", "register_exclusion", "safe_map",
-              "threefry2x32_p", "upstream_dialects"}
+IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstract_token", "abstractify", "add_jaxvals_p",
+              "check_primitive", "custom_lin_p", "pytype_aval_mappings", "register_exclusion",
+              "safe_map", "safe_zip", "shaped_abstractify", "threefry2x32_p", "upstream_dialects"}
 
 
-#: Names of `interpreters.ad` that are others than mjax's.
-OF_FLAT_FUNCTIONS = {"jvp", "linear_transpose", "linearize", "vjp"}
+#: Names of `interpreters.ad` that are others than mjax's, and one that JAX has in `core` too.
+OF_FLAT_FUNCTIONS = {"jvp", "linear_transpose", "linearize", "new_ref", "vjp"}
 
 
 def test_every_name_is_there_and_has_one_home():
@@ -247,6 +247,30 @@ def test_inner_jaxprs_are_found():
     (inner,) = core.subjaxprs(jaxpr)
     (again,) = core.jaxprs_in_params(inner.eqns[0].params)
     assert again.eqns[0].primitive is primitives.sin_p
+
+
+def test_constants_of_programs_and_of_those_inside():
+    c, d = np.arange(3.0, dtype="float32"), np.arange(2)
+    inner = mjax.jit(lambda y: (y + c, mjax.numpy.asarray(d)))
+    found = core.jaxpr_const_args(mjax.make_jaxpr(lambda x: inner(x * c)[0])(X))
+    assert [aval for _, aval in found] == [F3, core.ShapedArray((2,), "int32")]
+    np.testing.assert_array_equal(found[0][0], c)
+    assert core.jaxpr_const_args(mjax.make_jaxpr(lax.sin)(X)) == []
+
+
+def test_names_of_other_modules():
+    assert core.JaxprDebugInfo is core.DebugInfo and core.ConcretizationTypeError is (
+        mjax.errors.ConcretizationTypeError)
+    assert core.safe_map is mjax_ext.util.safe_map and core.safe_zip is mjax_ext.util.safe_zip
+    assert core.shaped_abstractify is core.abstractify and core.new_ref is mjax.new_ref
+    assert mjax_ext.ffi.ffi_call is mjax.ffi.ffi_call
+
+
+def test_programs_of_plugins():
+    programs = mjax_ext.ifrt_programs
+    assert isinstance(programs.make_plugin_program("program"), programs.ifrt_programs.Program)
+    assert isinstance(programs.make_plugin_compile_options(),
+                      programs.ifrt_programs.CompileOptions)
 
 
 def test_types():

@@ -7,6 +7,7 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax.experimental import shard_map
 from mjax.sharding import Mesh
 from mjax.sharding import PartitionSpec as P
 from mjax_ext.core import Frame, Primitive, ShapedArray, eval_jaxpr
@@ -97,6 +98,31 @@ def test_a_primitive_may_say_itself_how_it_varies():
     out = mjax.shard_map(lambda: p.bind(lax.full((1,), 10)), mesh=MESH, in_specs=(),
                          out_specs=P("i"))()
     np.testing.assert_array_equal(out, [10, 11, 12, 13])
+
+
+def test_standard_rules_of_variance_replace_own_ones():
+    """By the names of JAX to 0.7: results vary as operands do, and these are cast alike."""
+    p = Primitive("added", own_varying=True)
+    p.def_abstract_eval(lambda x, y: x.update(varying=frozenset()))
+    p.def_cast_varying(lambda varying, **params: (varying, params))
+    mlir.register_lowering(p, mlir.lower_fun(lax.add, multiple_results=False))
+
+    def f(w, x):
+        out = p.bind(w, x)
+        seen.append(mjax.typeof(out).varying)
+        return out
+
+    seen = []
+    x = np.arange(4.0, dtype="float32")
+    g = mjax.shard_map(f, mesh=MESH, in_specs=(P(), P("i")), out_specs=P("i"))
+    mjax.make_jaxpr(g)(x[:1], x)
+    shard_map.register_standard_check(p)
+    shard_map.register_standard_rewrite(p)
+    np.testing.assert_array_equal(g(x[1:2], x), x + 1)
+    assert seen[0] == frozenset() and seen[-1] == {"i"} and p.cast_varying is None
+    for register in (shard_map.register_standard_check, shard_map.register_standard_rewrite):
+        with pytest.raises(TypeError, match="takes a Primitive, got 'added'"):
+            register("added")
 
 
 def calling():

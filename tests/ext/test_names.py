@@ -83,7 +83,10 @@ def modules(title):
 
 
 def is_here(title, name):
-    return any(hasattr(module, name) for module in modules(title))
+    """Whether an area's home has a name, or the name is an area that has a home."""
+    whole = f"{title}.{name}"
+    return any(hasattr(module, name) for module in modules(title)) or (
+        whole in HOMES and bool(modules(whole)))
 
 
 def last_part(title):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax import lax
 from mjax.sharding import Mesh, NamedSharding, PartitionSpec
+from mjax_ext import core
 from mjax_ext.interpreters import pxla
 
 MESH = Mesh(np.array(mjax.devices()[:4]).reshape(2, 2), ("x", "y"))
@@ -55,3 +57,34 @@ def test_parts_of_arrays(spec):
 def test_specs_of_mappings():
     assert pxla.array_mapping_to_axis_resources({}) == PartitionSpec()
     assert pxla.array_mapping_to_axis_resources({"x": 0, "y": 0}) == PartitionSpec(("x", "y"))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_values_of_the_arrays_on_each_device(committed):
+    x = mjax.device_put(np.arange(8.0, dtype="float32"), NamedSharding(MESH, PartitionSpec("x")))
+    parts = [shard.data for shard in x.addressable_shards]
+    make = pxla.global_result_handlers[type(x.aval)](x.aval, x.sharding, committed)
+    again = make(parts[::-1])
+    np.testing.assert_array_equal(again, x)
+    assert again.sharding == x.sharding and again.committed is committed
+    with pytest.raises(ValueError, match="an array is needed on each of the 4 devices"):
+        make(parts[1:])
+    with pytest.raises(ValueError, match="array 0 is .*each device's part of float32"):
+        pxla.global_aval_to_result_handler(x.aval.update(shape=(16,)), x.sharding, True)(parts)
+
+
+def test_values_that_are_not_plain_arrays():
+    keys = mjax.random.split(mjax.random.key(0), 2)
+    token = lax.create_token()
+    make = pxla.global_avals_to_results_handler(
+        [keys.aval, token.aval], [keys.sharding, keys.sharding], True)
+    same, other = make([[mjax.random.key_data(keys)], [mjax.numpy.zeros(0, bool)]])
+    assert same.dtype == keys.dtype and bool((same == keys).all())
+    assert isinstance(other, core.Token)
+    assert make.out_avals[0] is keys.aval and len(make.handlers) == 2
+    with pytest.raises(ValueError, match="different lengths"):
+        make([[]])
+    with pytest.raises(TypeError, match="not made of one array on each device"):
+        pxla.global_aval_to_result_handler(core.AbstractValue(), keys.sharding, True)
+    with pytest.raises(TypeError):
+        pxla.global_result_handlers[core.AbstractValue] = None

@@ -147,3 +147,23 @@ def test_lists_of_one_length():
         with pytest.raises(ValueError, match="different lengths: [01], [12]"):
             call()
     assert util.unzip2(iter([])) == ((), ()) and util.unzip3([(1, 2, 3)]) == ((1,), (2,), (3,))
+
+
+def test_names_of_wrappers():
+    def inner(x: int) -> int:
+        """Twice."""
+        return 2 * x
+
+    def wrapper(x):
+        return inner(x)
+
+    by_template = util.wraps(inner, namestr="fast_{fun}", docstr="{fun}: {doc} {more}", more="!")
+    assert by_template(wrapper) is wrapper and wrapper.__wrapped__ is inner
+    assert (wrapper.__name__, wrapper.__doc__) == ("fast_inner", "inner: Twice. !")
+    assert wrapper.__annotations__ == inner.__annotations__
+
+    def unnamed(x):
+        """Not this."""
+
+    util.wraps(functools.partial(inner))(unnamed)
+    assert (unnamed.__name__, unnamed.__doc__ or "") != ("unnamed", "Not this.")

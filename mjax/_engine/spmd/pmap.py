@@ -10,6 +10,7 @@ import numpy as np
 from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.program_caches import forget_programs
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
@@ -31,6 +32,7 @@ from mjax._engine.runtime.processes.multihost import (
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_callable, function_name, wraps
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.transforms.vmap import dims_and_size, flat_axes
 
 
@@ -69,6 +71,60 @@ def shard_map_of_old(f: Callable[..., Any], mesh: Mesh | AbstractMesh, in_specs:
 
 
 shard_map_of_old = alias(shard_map_of_old, "shard_map", "mjax.experimental.shard_map")
+
+
+@boundary
+def register_standard_check(prim: Primitive) -> None:
+    """Makes results of a primitive vary along the mesh axes along which its operands vary.
+
+    Every primitive does so from the start, unless it was made with `own_varying=True`.
+
+    Args:
+      prim: the primitive.
+
+    Raises:
+      TypeError: it is not a primitive.
+
+    Example:
+      >>> from mjax.experimental import shard_map
+      >>> from mjax_ext.core import Primitive
+      >>> shard_map.register_standard_check(Primitive("halve"))
+
+    Source: JAX, `jax.experimental.shard_map.register_standard_check` to release 0.7.
+    """
+    _check_primitive("register_standard_check", prim)
+    if prim.own_varying:
+        prim.own_varying = False
+        forget_programs()
+
+
+@boundary
+def register_standard_rewrite(prim: Primitive) -> None:
+    """Casts operands of a primitive to vary alike, where it is applied in a `shard_map`.
+
+    Every primitive does so from the start, unless it has a rule `cast_varying`, which this removes.
+
+    Args:
+      prim: the primitive.
+
+    Raises:
+      TypeError: it is not a primitive.
+
+    Example:
+      >>> from mjax.experimental import shard_map
+      >>> from mjax_ext.core import Primitive
+      >>> shard_map.register_standard_rewrite(Primitive("halve"))
+
+    Source: JAX, `jax.experimental.shard_map.register_standard_rewrite` to release 0.7.
+    """
+    _check_primitive("register_standard_rewrite", prim)
+    prim.cast_varying = None
+
+
+def _check_primitive(who: str, prim: Any) -> None:
+    if not isinstance(prim, Primitive):
+        raise LazyTypeError(lambda: f"{who} takes a Primitive, got {prim!r}.")
+
 
 # ---- pmap ------------------------------------------------------------------------------
 

@@ -51,26 +51,46 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
     who = "make_array_from_single_device_arrays"
     _check_sharding(who, sharding)
     shape = tuple(shape)
-    by_device = {_device_of(who, i, array): array for i, array in enumerate(arrays)}
-    if dtype is None and not by_device:
+    if dtype is None and not arrays:
         raise TypeError(f"{who}: there are no arrays; then the dtype has to be given.")
-    kind = dtypes.canonical_dtype(dtype) if not by_device else arrays[0].dtype
-    layout = layout_of(ShapedArray(shape, kind), sharding)
+    kind = None if arrays else dtypes.canonical_dtype(dtype)
+    array = assembled(who, shape, kind, sharding, arrays)
+    if dtype is not None and dtypes.canonical_dtype(dtype) != array.dtype:
+        raise LazyValueError(lambda: (
+            f"{who}: dtype={dtype}, but the arrays have the dtype {array.dtype}; they are not "
+            "converted. Leave it out."))
+    return array
+
+
+def assembled(who: str, shape: tuple[Any, ...], dtype: Any, sharding: Sharding,
+              arrays: Sequence[Array], committed: bool = True) -> Array:
+    """An array of arrays on single devices; copies nothing.
+
+    Args:
+      who: the function, for messages.
+      shape: of the whole.
+      dtype: of the whole; None: that of the arrays.
+      sharding: which device holds which part.
+      arrays: an array for each device of this process, in any order.
+      committed: whether the array stays where it is.
+
+    Raises:
+      TypeError, ValueError: those of `make_array_from_single_device_arrays`.
+    """
+    by_device = {_device_of(who, i, array): array for i, array in enumerate(arrays)}
+    aval = ShapedArray(shape, arrays[0].dtype if dtype is None else dtype)
+    layout = layout_of(aval, sharding, committed)
     if set(by_device) != set(layout.devices) or len(by_device) != len(arrays):
         raise LazyValueError(lambda: (
             f"{who}: an array is needed on each of the {len(layout.devices)} devices "
             f"{list(layout.devices)}; the {len(arrays)} given are on "
             f"{[a.sharding.flat_devices[0] for a in arrays]}."))
-    if dtype is not None and dtypes.canonical_dtype(dtype) != kind:
-        raise LazyValueError(lambda: (
-            f"{who}: dtype={dtype}, but the arrays have the dtype {kind}; they are not converted. "
-            "Leave it out."))
-    part = ShapedArray(sharding.shard_shape(shape), kind)
+    part = ShapedArray(sharding.shard_shape(shape), aval.dtype)
     odd = [i for i, a in enumerate(arrays) if (a.shape, a.dtype) != (part.shape, part.dtype)]
     if odd:
         raise LazyValueError(lambda: (
-            f"{who}: array {odd[0]} is {arrays[odd[0]].aval}, but each device's part of {kind}"
-            f"{list(shape)} in {sharding} is {part}."))
+            f"{who}: array {odd[0]} is {arrays[odd[0]].aval}, but each device's part of {aval} in "
+            f"{sharding} is {part}."))
     return joined([by_device[device]._existing() for device in layout.devices], layout)
 
 
