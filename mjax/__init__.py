@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# First: `python -m mjax` reports what stands in the way of the imports below.
+from mjax import _command  # noqa: F401
 from mjax._engine.base.config import (
     allow_f16_reductions,
     check_tracer_leaks,

@@ -13,12 +13,8 @@ checks a jaxlib version: every difference between releases is a named `Gate`.
 from __future__ import annotations
 
 import os as _os
-import sys as _sys
 
-# Read once by jaxlib's logging when its first .so is loaded; unset, jaxlib 0.10+
-# prints an INFO line per device to stderr.
-_os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-
+from .starting import reporting
 from .versions import (
     FLOOR,
     NEWEST,
@@ -30,17 +26,16 @@ from .versions import (
     check,
 )
 
-#: The reason why mjax cannot run here, for `python -m mjaxlib_shim`, which reports it; else None.
-_problem: Exception | None = None
-try:
+# The reports load jaxlib in a process of its own, which may die of it.
+if not reporting("mjax", "mjaxlib_shim"):
+    # Read once by jaxlib's logging when its first .so is loaded; unset, jaxlib 0.10+
+    # prints an INFO line per device to stderr.
+    _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
     jaxlib_version: str = check()
 
     from .gates import GATES, Gate, open_gates  # need a checked jaxlib
     from .native import extension_version
-except (ImportError, ValueError) as _error:
-    if ("-m", "mjaxlib_shim") not in zip(_sys.orig_argv, _sys.orig_argv[1:], strict=False):
-        raise
-    _problem = _error
 
 __all__ = [
     "FLOOR",

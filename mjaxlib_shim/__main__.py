@@ -1,4 +1,4 @@
-"""`python -m mjaxlib_shim [--json]`: versions and gates, for bug reports."""
+"""`python -m mjaxlib_shim [--json]`: versions and gates, what is wrong, and what mends it."""
 
 from __future__ import annotations
 
@@ -7,67 +7,107 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from typing import Any
 
-from . import FLOOR, NEWEST, SUPPORT, _problem
+from .examination import (
+    JAXLIB_VERSION,
+    SHIM,
+    Examination,
+    Finding,
+    command,
+    examine,
+    findings_of,
+    interpreter_options,
+    location,
+    version_of,
+)
+from .versions import FLOOR, NEWEST, SUPPORT
 
-__all__ = ["main", "report"]
+__all__ = ["GATES", "REQUIREMENTS", "about", "heading", "main", "table", "verdict", "wrong_gates"]
 
+#: What jaxlib needs.
+REQUIREMENTS = ("numpy", "ml_dtypes")
+GATES = f"{SHIM}.facts:gates"
 #: Distributions that matter to a bug report beside jaxlib. `jax` is not used; whether it is
 #: installed says which hidden imports could have happened.
 _OTHERS = ("mjax", "numpy", "ml_dtypes", "scipy", "jax")
 
 
-if _problem is None:
-    from . import GATES, extension_version, jaxlib_version
+def about(examination: Examination, packages: Sequence[str] = _OTHERS) -> dict[str, Any]:
+    """The facts about jaxlib, Python and packages, as JSON-able data.
 
-
-def report() -> dict[str, Any]:
-    """Everything the command prints, as JSON-able data.
-
-    If mjax cannot run, without a jaxlib or with one outside of the window, `problem` says why, and
-    the gates are not known.
+    If mjax cannot run, without a jaxlib or with one outside of the window, the gates are not known.
     """
+    unknown: dict[str, Any] = {
+        "extension_version": None, "releases_with_this_extension_version": [], "gates": [],
+    }
+    version = (examination.facts(JAXLIB_VERSION) or {}).get("version") or version_of("jaxlib")
     return {
-        **_about_jaxlib(),
+        "jaxlib": version,
+        "folder": location("jaxlib"),
+        **(examination.facts(GATES) or unknown),
         "window": [FLOOR, NEWEST],
         "python": platform.python_version(),
+        "executable": sys.executable,
         "platform": platform.platform(),
-        "packages": {name: _version(name) for name in _OTHERS},
+        "packages": {name: version_of(name) for name in packages},
         "support": [release._asdict() for release in SUPPORT],
     }
 
 
-def _about_jaxlib() -> dict[str, Any]:
-    if _problem is not None:
-        return {
-            "jaxlib": _version("jaxlib"),
-            "problem": str(_problem),
-            "extension_version": None,
-            "releases_with_this_extension_version": [],
-            "gates": [],
-        }
+def wrong_gates(gates: Sequence[dict[str, Any]]) -> list[Finding]:
+    """Those whose probes do not find what their declarations say."""
+    names = [gate["name"] for gate in gates if gate["declared"] != gate["probed"]]
+    if not names:
+        return []
+    return [Finding(f"jaxlib differs from what mjax knows of it, in: {', '.join(names)}. Please "
+                    "report this, with this table.")]
+
+
+def verdict(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Problems, warnings and their remedies, as JSON-able data."""
+    fatal = [finding for finding in findings if finding.fatal]
+    rest = [finding for finding in findings if not finding.fatal]
     return {
-        "jaxlib": jaxlib_version,
-        "problem": None,
-        "extension_version": extension_version,
-        "releases_with_this_extension_version": [
-            r.version for r in SUPPORT if r.extension_version == extension_version
-        ],
-        "gates": [
-            {
-                "name": gate.name,
-                "since_release": gate.since_release,
-                "since_extension_version": gate.since_extension_version,
-                "declared": gate.open,
-                "probed": gate.probe(),
-                "changed": gate.changed,
-                "why": gate.why,
-            }
-            for gate in GATES
-        ],
+        "usable": not fatal,
+        "problem": "\n".join(finding.text for finding in fatal) or None,
+        "remedy": command(fatal),
+        "warnings": [{"text": f.text, "remedy": command([f])} for f in rest],
     }
+
+
+def heading(data: dict[str, Any]) -> list[str]:
+    """The first lines of a report."""
+    packages = ", ".join(f"{name} {version or '-'}" for name, version in data["packages"].items())
+    known = data["extension_version"] is not None
+    state = f"extension version {data['extension_version']}" if known else "cannot be used"
+    return [
+        f"jaxlib    {data['jaxlib'] or '-'} ({state}) in {data['folder'] or '-'}",
+        f"window    {' to '.join(data['window'])}",
+        f"python    {data['python']} on {data['platform']}: {data['executable']}",
+        f"packages  {packages}",
+    ]
+
+
+def table(data: dict[str, Any]) -> list[str]:
+    """The gates in words, then what is wrong."""
+    lines = []
+    for gate in data["gates"]:
+        wrong = "" if gate["declared"] == gate["probed"] else "  <-- MISMATCH"
+        state, words = ("open", gate["changed"]) if gate["declared"] else ("closed", gate["why"])
+        lines.append(f"{gate['name']:<24}{gate['since_release']:<9}"
+                     f"{gate['since_extension_version']:<5}{state:<8}{words}{wrong}")
+    if lines:
+        lines = ["", f"{'gate':<24}{'since':<9}{'ext':<5}{'state':<8}in words", *lines]
+    lines.append("")
+    for warning in data["warnings"]:
+        lines.append(f"warning: {warning['text']}")
+        lines += [f"  {warning['remedy']}"] if warning["remedy"] else []
+    if data["usable"]:
+        return [*lines, "mjax can run here."]
+    lines += [f"problem: {line}" for line in data["problem"].splitlines()]
+    return [*lines, "mjax cannot be used here.",
+            *([f"To mend it, run:\n  {data['remedy']}"] if data["remedy"] else [])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,46 +115,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mjaxlib_shim", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
-    data = report()
-    print(json.dumps(data, indent=2) if options.json else _table(data))
-    wrong = any(gate["declared"] != gate["probed"] for gate in data["gates"])
-    return int(wrong or data["problem"] is not None)
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _table(data: dict[str, Any]) -> str:
-    packages = ", ".join(f"{name} {version or '-'}" for name, version in data["packages"].items())
-    about = (
-        f"(extension version {data['extension_version']})"
-        if data["problem"] is None
-        else "(mjax cannot run on it)"
-    )
-    lines = [
-        f"jaxlib    {data['jaxlib'] or '-'} {about}",
-        f"window    {' to '.join(data['window'])}",
-        f"python    {data['python']} on {data['platform']}",
-        f"packages  {packages}",
-        "",
-    ]
-    if data["problem"] is not None:
-        return "\n".join([*lines, data["problem"]])
-    lines += [
-        f"{'gate':<22}{'since':<9}{'ext':<5}{'declared':<10}{'probed':<8}",
-    ]
-    for gate in data["gates"]:
-        declared, probed = ("open" if gate[key] else "closed" for key in ("declared", "probed"))
-        mark = "" if declared == probed else "  <-- MISMATCH"
-        lines.append(
-            f"{gate['name']:<22}{gate['since_release']:<9}"
-            f"{gate['since_extension_version']:<5}{declared:<10}{probed:<8}{mark}"
-        )
-    return "\n".join(lines)
+    examination = examine([*REQUIREMENTS, JAXLIB_VERSION, SHIM, GATES],
+                          [*REQUIREMENTS, JAXLIB_VERSION], options=interpreter_options())
+    data = about(examination)
+    findings = findings_of(examination, REQUIREMENTS, sys.version_info[:2])
+    data |= verdict([*findings, *wrong_gates(data["gates"])])
+    print(json.dumps(data, indent=2) if options.json else "\n".join(heading(data) + table(data)))
+    return int(not data["usable"])
 
 
 if __name__ == "__main__":

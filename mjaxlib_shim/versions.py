@@ -24,6 +24,7 @@ __all__ = [
     "UntestedJaxlibWarning",
     "check",
     "installable",
+    "pip_command",
 ]
 
 
@@ -130,7 +131,7 @@ def check(
     if version < floor:
         raise JaxlibVersionError(
             f"jaxlib {installed} is too old for mjax, which runs on jaxlib {FLOOR} to "
-            f"{NEWEST}. Install a supported one with:\n  {_pip_command(python)}"
+            f"{NEWEST}. Install a supported one with:\n  {pip_command(python)}"
         )
     if version > newest:
         _untested(installed, python, choice)
@@ -153,7 +154,7 @@ def _installed_version(python: tuple[int, int]) -> str:
     except ImportError as error:
         raise JaxlibMissingError(
             "mjax needs jaxlib (and only jaxlib, not jax), which cannot be imported "
-            f"({error}). Install it with:\n  {_pip_command(python)}"
+            f"({error}). Install it with:\n  {pip_command(python)}"
         ) from error
     return str(__version__)
 
@@ -193,7 +194,7 @@ def _untested(installed: str, python: tuple[int, int], choice: str) -> None:
     if choice == "error":
         raise JaxlibVersionError(
             f"{text} {UNTESTED_VARIABLE}=error makes this an error. Unset it, or install a "
-            f"tested one with:\n  {_pip_command(python)}"
+            f"tested one with:\n  {pip_command(python)}"
         )
     # At the line that imports mjax, through any number of our modules and importlib's.
     frame = sys._getframe()
@@ -215,7 +216,8 @@ def _is_ours(file: str) -> bool:
     return folder in ("mjax", "mjax_ext", "mjaxlib_shim") or "importlib" in file
 
 
-def _pip_command(python: tuple[int, int]) -> str:
+def pip_command(python: tuple[int, int]) -> str:
+    """The command that installs the newest supported jaxlib that has wheels for this Python."""
     release = installable(python)
     if release is None:
         need = installable((3, 12)) or SUPPORT[-1]

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 
-from mjax._engine.base.config import config
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.version import __version__
 from mjax._engine.runtime.arrays.devices import (
@@ -17,10 +16,10 @@ from mjax._engine.runtime.arrays.devices import (
     local_device_count,
     process_count,
 )
+from mjax._tools.variables import shown
 from mjaxlib_shim.versions import check
 
 _PREFIXES = ("MJAX_", "JAX_", "XLA_")
-_SECRETS = ("AUTH", "CREDENTIAL", "KEY", "PASS", "SECRET", "TOKEN")
 
 
 @boundary
@@ -30,7 +29,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
     The variables are those whose names begin with MJAX_, JAX_ or XLA_. Values whose names suggest a
     secret (a key, token or password) are hidden.
 
-    `python -m mjaxlib_shim` prints the facts about jaxlib.
+    `python -m mjax` prints more, and what is wrong.
 
     Args:
       return_string: whether to return the text, and not print it.
@@ -45,7 +44,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
         f"device info: {devices()[0].device_kind}-{device_count()}, {local_device_count()} local "
         "devices",
         f"process_count: {process_count()}", f"platform: {platform.uname()}",
-        *(f"{name}={_shown(name, value)}" for name, value in sorted(os.environ.items())
+        *(f"{name}={shown(name, value)}" for name, value in sorted(os.environ.items())
           if name.startswith(_PREFIXES)),
     ]
     text = "\n".join(lines)
@@ -53,10 +52,3 @@ def print_environment_info(return_string: bool = False) -> str | None:
         return text
     print(text)
     return None
-
-
-def _shown(variable: str, value: str) -> str:
-    """The value of a variable; hidden if it does not belong to a flag and may be a secret."""
-    flag = variable.split("_", 1)[1].lower()
-    secret = flag not in config.values and any(word in variable for word in _SECRETS)
-    return "<hidden>" if secret else value

@@ -1,0 +1,151 @@
+"""`python -m mjax` where something is missing or broken: text and exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import mjax
+import mjaxlib_shim
+from mjaxlib_shim.examination import Finding, command
+from mjaxlib_shim.versions import FLOOR, NEWEST, pip_command
+from tests.broken import ROOT, Environment
+
+INSTALL = pip_command(sys.version_info[:2]).removeprefix("python -m pip install ")
+_JAX_TELLS = "open(__file__ + '.imported', 'w').close()"
+
+#: Name -> arguments of `Environment`, whether mjax is usable, what the report says, its command.
+CASES = {
+    "no jaxlib": ({"without": ["jaxlib"]}, False,
+                  ["cannot be imported (No module named 'jaxlib').",
+                   f"window    {FLOOR} to {NEWEST}"],
+                  f"python -m pip install {INSTALL}"),
+    "nothing": ({"without": ["jaxlib", "numpy", "ml_dtypes"]}, False,
+                ["problem: numpy is not installed", "problem: ml_dtypes is not installed"],
+                f"python -m pip install numpy ml_dtypes {INSTALL}"),
+    "jaxlib broken": (
+        {"files": {"jaxlib/xla_client.py": "raise ImportError('libx.so: undefined symbol: y')"}},
+        False, ["jaxlib cannot be imported (ImportError: libx.so: undefined symbol: y)."],
+        f"python -m pip install --force-reinstall {INSTALL}"),
+    "jaxlib deadly": (
+        {"files": {"jaxlib/xla_client.py": "import os; os.abort()"}}, False,
+        ["the process that tried mjaxlib_shim was ended by SIGABRT"],
+        f"python -m pip install --force-reinstall {INSTALL}"),
+    "jaxlib old": (
+        {"files": {"jaxlib/__init__.py": "", "jaxlib/version.py": "__version__ = '0.4.30'"}}, False,
+        ["jaxlib    0.4.30 (cannot be used)",
+         f"jaxlib 0.4.30 is too old for mjax, which runs on jaxlib {FLOOR} to {NEWEST}."],
+        f"python -m pip install {INSTALL}"),
+    "jaxlib new, as an error": (
+        {"files": {"jaxlib/__init__.py": "", "jaxlib/version.py": "__version__ = '0.99.0'"},
+         "variables": {"MJAX_UNTESTED_JAXLIB": "error"}}, False,
+        ["jaxlib 0.99.0 is newer than the newest one", "MJAX_UNTESTED_JAXLIB=error makes this"],
+        f"python -m pip install {INSTALL}"),
+    "numpy broken": (
+        {"files": {"numpy/__init__.py": "raise ImportError('no BLAS')"}}, False,
+        ["numpy cannot be imported (ImportError: no BLAS)."],
+        "python -m pip install --force-reinstall numpy"),
+    "no ml_dtypes": ({"without": ["ml_dtypes"]}, False, ["ml_dtypes is not installed"],
+                     "python -m pip install ml_dtypes"),
+    "values": ({"variables": {"MJAX_UNTESTED_JAXLIB": "quiet", "JAX_ENABLE_X64": "maybe"}}, False,
+               ["MJAX_UNTESTED_JAXLIB=quiet is not understood: use one of warn, ignore, error",
+                "JAX_ENABLE_X64: config flag 'enable_x64' takes True or False; got 'maybe'."],
+               "unset JAX_ENABLE_X64 MJAX_UNTESTED_JAXLIB"),
+    "a value that the engine refuses": (
+        {"variables": {"MJAX_DEFAULT_PRNG_IMPL": "dice"}}, False,
+        ["default_prng_impl must be one of"], "unset MJAX_DEFAULT_PRNG_IMPL"),
+    "a platform": ({"variables": {"JAX_PLATFORMS": "abacus"}}, False,
+                   ["platform 'abacus' is not available"], "unset JAX_PLATFORMS"),
+    "XLA_FLAGS": ({"variables": {"XLA_FLAGS": "--xla_no_such_flag=1"}}, False,
+                  ["in XLA_FLAGS: --xla_no_such_flag=1"], "unset XLA_FLAGS"),
+    # Usable:
+    "jaxlib new": (
+        {"files": {"jaxlib/version.py": "__version__ = '0.99.0'"}}, True,
+        ["warning: jaxlib 0.99.0 is newer than the newest one mjax was tested on", "cpu:0",
+         "calls itself 0.99.0"], None),
+    "jax beside, and misspelt variables": (
+        {"files": {"jax/__init__.py": _JAX_TELLS, "jax-0.10.2.dist-info/METADATA":
+                   "Metadata-Version: 2.1\nName: jax\nVersion: 0.10.2\n"},
+         "variables": {"JAX_ENABLE_X46": "1", "MJAX_TRANSFER_GARD": "log", "XLA_FLAG": "",
+                       "JAX_ENABLE_X64": "1", "XLA_MY_PASSWORD": "123"}}, True,
+        ["jax 0.10.2", "settings  enable_x64=True",
+         "nothing reads the environment variable JAX_ENABLE_X46: did you mean JAX_ENABLE_X64?",
+         "MJAX_TRANSFER_GARD: did you mean MJAX_TRANSFER_GUARD?", "did you mean XLA_FLAGS?",
+         "unset JAX_ENABLE_X46", "XLA_MY_PASSWORD=<hidden>"], None),
+}
+_LATE = ("a value that the engine refuses", "a platform", "XLA_FLAGS")
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name in _LATE)) for name in CASES])
+def test_reports(tmp_path, name):
+    arguments, usable, texts, remedy = CASES[name]
+    environment = Environment(tmp_path, **arguments)
+    done = environment.python("-m", "mjax")
+    assert done.returncode == (0 if usable else 1), done.stdout + done.stderr
+    assert done.stderr == ""
+    for text in [f"mjax      {mjax.__version__} in {ROOT / 'mjax'}", *texts]:
+        assert text in done.stdout, done.stdout
+    lines = done.stdout.splitlines()
+    assert ("mjax can run here." in lines) == usable
+    assert ("mjax cannot be used here." in lines) == (not usable)
+    if not usable:
+        assert lines[-2:] == ["To mend it, run:", f"  {remedy}"]
+    assert not (environment.site / "jax" / "__init__.py.imported").exists()
+
+
+@pytest.mark.parametrize("name", ["nothing", "jaxlib deadly", "values"])
+def test_json_alone_is_on_stdout(tmp_path, name):
+    arguments, _, texts, remedy = CASES[name]
+    done = Environment(tmp_path, **arguments).python("-m", "mjax", "--json")
+    data = json.loads(done.stdout)
+    assert done.returncode == 1 and done.stderr == ""
+    assert data["usable"] is False and data["remedy"] == remedy
+    assert texts[-1].removeprefix("problem: ") in data["problem"]
+    assert data["window"] == [FLOOR, NEWEST] and data["devices"] == [] and data["gates"] == []
+
+
+@pytest.mark.parametrize("name", ["numpy broken", "jaxlib old"])
+def test_an_ordinary_import_raises(tmp_path, name):
+    environment = Environment(tmp_path, **CASES[name][0])
+    for code in (["-c", "import mjax"], ["-m", "mjax.numpy"], ["-m", "mjax", "trace", "x.py"]):
+        done = environment.python(*code)
+        assert done.returncode == 1 and "Error: " in done.stderr and done.stdout == ""
+
+
+def test_here():
+    """All facts, where all is well."""
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "MJAX_"))}
+    environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / "no")
+    done = subprocess.run([sys.executable, "-m", "mjax", "--json"], capture_output=True, text=True,
+                          check=True, env=environ)
+    data = json.loads(done.stdout)
+    assert data["usable"] and data["problem"] is None and data["remedy"] is None
+    assert data["jaxlib"] == mjaxlib_shim.jaxlib_version and data["mjax"] == mjax.__version__
+    assert data["backend"] == "cpu" and len(data["devices"]) == len(mjax.devices("cpu"))
+    assert {gate["name"] for gate in data["gates"]} == {gate.name for gate in mjaxlib_shim.GATES}
+    assert data["caches"]["folder"] == str(ROOT / "no") and not data["caches"]["exists"]
+    assert data["caches"]["writable"] and data["settings"] == {
+        "compilation_cache_dir": str(ROOT / "no")}
+    assert not data["jax_loaded"]
+
+
+def test_a_cache_that_cannot_be_used(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    environment = Environment(tmp_path, without=["jaxlib"],
+                              variables={"JAX_COMPILATION_CACHE_DIR": str(file)})
+    assert f"nothing can be written to the compilation cache {file}." in environment.python(
+        "-m", "mjax").stdout
+
+
+def test_commands_are_joined():
+    findings = [Finding("", ("numpy",), reinstall=True), Finding("", variables=("A", "B")),
+                Finding("", ("numpy", "jaxlib==1")), Finding("", other="reboot")]
+    assert command(findings) == (
+        "unset A B && python -m pip install --force-reinstall numpy jaxlib==1 && reboot")
+    assert command([Finding("only text")]) is None
