@@ -82,14 +82,44 @@ from mjax._numpy import methods as _methods  # noqa: F401
 from mjax._numpy.references import empty_ref, free_ref, freeze, new_ref
 
 if TYPE_CHECKING:
+    from mjax import (
+        ad_checkpoint,
+        api_util,
+        custom_batching,
+        custom_derivatives,
+        debug,
+        distributed,
+        dlpack,
+        dtypes,
+        errors,
+        example_libraries,
+        experimental,
+        export,
+        ffi,
+        flatten_util,
+        image,
+        lax,
+        monitoring,
+        nn,
+        numpy,
+        ops,
+        profiler,
+        random,
+        ref,
+        scipy,
+        sharding,
+        stages,
+        test_util,
+        tree,
+        tree_util,
+        typing,
+        version,
+    )
+    from mjax._engine.spmd.pmap import pmap
+    from mjax._engine.spmd.shard_map import shard_map
+    from mjax._engine.spmd.smap import smap
     from mjax._rare import *
-
-_SUBMODULES = (
-    "ad_checkpoint", "api_util", "custom_batching", "custom_derivatives", "debug", "distributed",
-    "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export", "ffi",
-    "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref",
-    "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing", "version",
-)
+    from mjax._tools.environment import print_environment_info
 
 #: Name -> the module that it is loaded from when it is first used.
 _LATER = {
@@ -102,24 +132,25 @@ __all__ = [
     "__version_info__", "allow_f16_reductions", "block_until_ready", "check_tracer_leaks",
     "checking_leaks", "checkpoint", "checkpoint_policies", "clear_caches", "closure_convert",
     "config", "copy_to_host_async", "custom_gradient", "custom_jvp", "custom_vjp", "debug_infs",
-    "debug_nans",
-    "default_backend", "default_device", "default_matmul_precision", "default_prng_impl",
-    "device_count", "device_get", "device_put", "devices", "disable_jit", "effects_barrier",
-    "empty_ref", "enable_checks", "enable_x64", "ensure_compile_time_eval", "eval_shape",
-    "explain_cache_misses", "float0", "free_ref", "freeze", "grad", "hessian", "jacfwd", "jacobian",
-    "jacrev", "jit", "jvp", "legacy_prng_key",
-    "linear_transpose", "linearize", "live_arrays", "local_device_count", "local_devices",
-    "log_compiles",
+    "debug_nans", "default_backend", "default_device", "default_matmul_precision",
+    "default_prng_impl", "device_count", "device_get", "device_put", "devices", "disable_jit",
+    "effects_barrier", "empty_ref", "enable_checks", "enable_x64", "ensure_compile_time_eval",
+    "eval_shape", "explain_cache_misses", "float0", "free_ref", "freeze", "grad", "hessian",
+    "jacfwd", "jacobian", "jacrev", "jit", "jvp", "legacy_prng_key", "linear_transpose",
+    "linearize", "live_arrays", "local_device_count", "local_devices", "log_compiles",
     "make_array_from_callback", "make_array_from_process_local_data",
     "make_array_from_single_device_arrays", "make_jaxpr", "make_mesh", "make_user_context",
     "named_call", "named_scope", "new_ref", "no_execution", "no_tracing", "numpy_dtype_promotion",
-    "numpy_rank_promotion", "process_count", "process_index",
-    "process_indices", "pure_callback", "remat", "set_mesh",
-    "threefry_partitionable",
-    "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", *_LATER,
-    *_SUBMODULES,
+    "numpy_rank_promotion", "process_count", "process_index", "process_indices", "pure_callback",
+    "remat", "set_mesh", "threefry_partitionable", "transfer_guard",
+    "transfer_guard_device_to_device", "transfer_guard_device_to_host",
+    "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", "pmap",
+    "print_environment_info", "shard_map", "smap",
+    "ad_checkpoint", "api_util", "custom_batching", "custom_derivatives", "debug", "distributed",
+    "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export", "ffi",
+    "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref",
+    "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing", "version",
 ]
 
 
-__getattr__, __dir__ = face("mjax", modules=_SUBMODULES, later=_LATER, rest="mjax._rare")
+face("mjax", later=_LATER, rest="mjax._rare")

@@ -16,4 +16,4 @@ __all__ = [
     "checkpoint_policies", "print_saved_residuals", "saved_residuals",
 ]
 
-__getattr__, __dir__ = face("mjax.ad_checkpoint")
+face("mjax.ad_checkpoint")

@@ -21,4 +21,4 @@ __all__ = [
     "flatten_fun_nokwargs", "rebase_donate_argnums", "safe_map", "shaped_abstractify",
 ]
 
-__getattr__, __dir__ = face("mjax.api_util")
+face("mjax.api_util")

@@ -5,4 +5,4 @@ from mjax._engine.control.custom.custom_vmap import custom_vmap, sequential_vmap
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
-__getattr__, __dir__ = face("mjax.custom_batching")
+face("mjax.custom_batching")

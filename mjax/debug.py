@@ -18,4 +18,4 @@ __all__ = ["DebugEffect", "Flops", "NaNSource", "OrderedDebugEffect", "breakpoin
            "flops", "inspect_array_sharding", "log", "nan_source", "print",
            "visualize_array_sharding", "visualize_sharding"]
 
-__getattr__, __dir__ = face("mjax.debug")
+face("mjax.debug")

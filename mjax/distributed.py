@@ -18,4 +18,4 @@ __all__ = [
     "key_value_get_bytes", "key_value_list", "key_value_set", "shutdown",
 ]
 
-__getattr__, __dir__ = face("mjax.distributed")
+face("mjax.distributed")

@@ -5,4 +5,4 @@ from mjax._engine.runtime.arrays.dlpack import from_dlpack, is_supported_dtype
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 
-__getattr__, __dir__ = face("mjax.dlpack")
+face("mjax.dlpack")

@@ -13,4 +13,4 @@ __all__ = [
     "issubdtype", "itemsize_bits", "prng_key", "result_type", "scalar_type_of",
 ]
 
-__getattr__, __dir__ = face("mjax.dtypes")
+face("mjax.dtypes")

@@ -23,4 +23,4 @@ __all__ = [
     "TypePromotionError", "UnexpectedTracerError",
 ]
 
-__getattr__, __dir__ = face("mjax.errors")
+face("mjax.errors")

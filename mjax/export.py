@@ -23,4 +23,4 @@ __all__ = [
     "register_pytree_node_serialization", "symbolic_args_specs", "symbolic_shape",
 ]
 
-__getattr__, __dir__ = face("mjax.export")
+face("mjax.export")

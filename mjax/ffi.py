@@ -25,4 +25,4 @@ __all__ = [
     "register_ffi_target_as_batch_partitionable", "register_ffi_type", "register_ffi_type_id",
 ]
 
-__getattr__, __dir__ = face("mjax.ffi")
+face("mjax.ffi")

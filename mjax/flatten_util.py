@@ -5,4 +5,4 @@ from mjax._numpy.raveling import ravel_pytree
 
 __all__ = ["ravel_pytree"]
 
-__getattr__, __dir__ = face("mjax.flatten_util")
+face("mjax.flatten_util")

@@ -5,4 +5,4 @@ from mjax._library.image import ResizeMethod, resize, scale_and_translate
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
-__getattr__, __dir__ = face("mjax.image")
+face("mjax.image")

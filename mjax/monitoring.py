@@ -25,4 +25,4 @@ __all__ = [
     "unregister_event_time_span_listener", "unregister_scalar_listener",
 ]
 
-__getattr__, __dir__ = face("mjax.monitoring")
+face("mjax.monitoring")

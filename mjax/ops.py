@@ -5,4 +5,4 @@ from mjax._library.segments import segment_max, segment_min, segment_prod, segme
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
-__getattr__, __dir__ = face("mjax.ops")
+face("mjax.ops")

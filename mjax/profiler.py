@@ -28,4 +28,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__, __dir__ = face("mjax.profiler")
+face("mjax.profiler")

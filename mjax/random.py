@@ -11,6 +11,8 @@ All values are those that JAX gives for the same keys: bits and integers exactly
 rounding.
 """
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 from mjax._numpy.random.continuous import (
     cauchy,
@@ -56,8 +58,8 @@ from mjax._numpy.random.of_gamma import (
 )
 from mjax._numpy.random.uniform import bernoulli, bits, rademacher, randint, uniform
 
-#: Made with linear algebra, which takes long to load.
-_LATER = ("multivariate_normal", "orthogonal")
+if TYPE_CHECKING:
+    from mjax._numpy.random.vectors import multivariate_normal, orthogonal
 
 __all__ = [
     # keys
@@ -69,10 +71,12 @@ __all__ = [
     "ball", "beta", "cauchy", "chisquare", "dirichlet", "double_sided_maxwell", "exponential", "f",
     "gamma", "generalized_normal", "gumbel", "laplace", "loggamma", "logistic", "lognormal",
     "maxwell", "normal", "pareto", "random_gamma_p",
-    "rayleigh", "t", "triangular", "truncated_normal", "wald", "weibull_min", *_LATER,
+    "rayleigh", "t", "triangular", "truncated_normal", "wald", "weibull_min",
     # discrete distributions
     "binomial", "categorical", "choice", "geometric", "multinomial", "permutation", "poisson",
+    # distributions that are made with linear algebra, which takes long to load
+    "multivariate_normal", "orthogonal",
 ]
 
-__getattr__, __dir__ = face("mjax.random", later=dict.fromkeys(
-    _LATER, "mjax._numpy.random.vectors"))
+face("mjax.random", later=dict.fromkeys(
+    ("multivariate_normal", "orthogonal"), "mjax._numpy.random.vectors"))

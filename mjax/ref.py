@@ -19,4 +19,4 @@ __all__ = [
     "swap",
 ]
 
-__getattr__, __dir__ = face("mjax.ref")
+face("mjax.ref")

@@ -23,4 +23,4 @@ __all__ = [
     "make_single_device_sharding", "set_mesh", "use_abstract_mesh", "use_mesh",
 ]
 
-__getattr__, __dir__ = face("mjax.sharding")
+face("mjax.sharding")

@@ -12,4 +12,4 @@ from mjax._engine.runtime.dispatch.stages import (
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
 
-__getattr__, __dir__ = face("mjax.stages")
+face("mjax.stages")

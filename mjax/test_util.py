@@ -5,4 +5,4 @@ from mjax._library.gradient_checks import check_grads, check_jvp, check_vjp
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
-__getattr__, __dir__ = face("mjax.test_util")
+face("mjax.test_util")

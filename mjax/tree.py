@@ -24,4 +24,4 @@ __all__ = [
     "unflatten",
 ]
 
-__getattr__, __dir__ = face("mjax.tree")
+face("mjax.tree")

@@ -55,4 +55,4 @@ __all__ = [
     "tree_transpose", "tree_unflatten", "treedef_children", "treedef_is_leaf", "treedef_tuple",
 ]
 
-__getattr__, __dir__ = face("mjax.tree_util")
+face("mjax.tree_util")

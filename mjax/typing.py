@@ -5,4 +5,4 @@ from mjax._numpy.annotations import ArrayLike, DTypeLike
 
 __all__ = ["ArrayLike", "DTypeLike"]
 
-__getattr__, __dir__ = face("mjax.typing")
+face("mjax.typing")

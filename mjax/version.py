@@ -5,4 +5,4 @@ from mjax._engine.base.version import __version__, __version_info__
 
 __all__ = ["__version__", "__version_info__"]
 
-__getattr__, __dir__ = face("mjax.version")
+face("mjax.version")

@@ -22,12 +22,34 @@ Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-__all__ = ["explain"]
+if TYPE_CHECKING:
+    from mjax_ext import (
+        api_util,
+        backend,
+        check,
+        core,
+        ffi,
+        ifrt_programs,
+        interpreters,
+        linear_util,
+        lowering,
+        random,
+        sharding,
+        source_info_util,
+        state,
+        traceback_util,
+        util,
+    )
+    from mjax_ext._explain import explain
 
-_LATER = {"explain": "mjax_ext._explain"}
-_MODULES = ("api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters",
-            "linear_util", "lowering", "random", "sharding", "source_info_util", "state",
-            "traceback_util", "util")
-__getattr__, __dir__ = face("mjax_ext", modules=_MODULES, later=_LATER)
+__all__ = [
+    "explain",
+    "api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters", "linear_util",
+    "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util",
+]
+
+face("mjax_ext", later={"explain": "mjax_ext._explain"})

@@ -21,4 +21,4 @@ __all__ = [
     "rebase_donate_argnums", "safe_map", "shaped_abstractify",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.api_util")
+face("mjax_ext.api_util")

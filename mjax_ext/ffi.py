@@ -20,4 +20,4 @@ __all__ = [
     "register_ffi_type", "register_ffi_type_id",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.ffi")
+face("mjax_ext.ffi")

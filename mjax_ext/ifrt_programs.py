@@ -13,4 +13,4 @@ __all__ = ["ifrt_programs", "make_plugin_compile_options", "make_plugin_program"
 make_plugin_compile_options = ifrt_programs.make_plugin_compile_options
 make_plugin_program = ifrt_programs.make_plugin_program
 
-__getattr__, __dir__ = face("mjax_ext.ifrt_programs")
+face("mjax_ext.ifrt_programs")

@@ -24,4 +24,4 @@ __all__ = [
     "transformation2", "transformation_with_aux", "transformation_with_aux2", "wrap_init",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.linear_util")
+face("mjax_ext.linear_util")

@@ -18,4 +18,4 @@ __all__ = ["JaxIrContext", "upstream_dialects"]
 
 _LATER = dict.fromkeys(("JaxIrContext", "upstream_dialects"), "mjaxlib_shim.contexts")
 
-__getattr__, __dir__ = face("mjax_ext.lowering", later=_LATER)
+face("mjax_ext.lowering", later=_LATER)

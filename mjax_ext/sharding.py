@@ -21,4 +21,4 @@ __all__ = [
     "get_op_sharding_from_serialized_proto", "get_serialized_proto_from_hlo_sharding",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.sharding")
+face("mjax_ext.sharding")

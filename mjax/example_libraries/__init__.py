@@ -1,9 +1,12 @@
 """Small libraries for examples; submodules load when they are first used."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-_SUBMODULES = ("optimizers", "stax")
+if TYPE_CHECKING:
+    from mjax.example_libraries import optimizers, stax
 
-__all__ = [*_SUBMODULES]
+__all__ = ["optimizers", "stax"]
 
-__getattr__, __dir__ = face("mjax.example_libraries", modules=_SUBMODULES)
+face("mjax.example_libraries")

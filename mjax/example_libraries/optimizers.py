@@ -63,4 +63,4 @@ __all__ = [
     "unpack_optimizer_state",
 ]
 
-__getattr__, __dir__ = face("mjax.example_libraries.optimizers")
+face("mjax.example_libraries.optimizers")

@@ -66,4 +66,4 @@ __all__ = [
     "standardize", "zeros",
 ]
 
-__getattr__, __dir__ = face("mjax.example_libraries.stax")
+face("mjax.example_libraries.stax")

@@ -20,4 +20,4 @@ __all__ = [
     "init_error", "nan_checks", "user_checks",
 ]
 
-__getattr__, __dir__ = face("mjax.experimental.checkify")
+face("mjax.experimental.checkify")

@@ -5,4 +5,4 @@ from mjax._tools.checkpoint import latest_step, restore, save
 
 __all__ = ["latest_step", "restore", "save"]
 
-__getattr__, __dir__ = face("mjax.experimental.checkpoint")
+face("mjax.experimental.checkpoint")

@@ -12,4 +12,4 @@ from mjax._engine.spmd.sharding_rules import (
 __all__ = ["ArrayMapping", "BATCHING", "CompoundFactor", "SdyShardingRule", "custom_partitioning",
            "custom_partitioning_p"]
 
-__getattr__, __dir__ = face("mjax.experimental.custom_partitioning")
+face("mjax.experimental.custom_partitioning")

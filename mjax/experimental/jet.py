@@ -6,4 +6,4 @@ from mjax._jet.series import jet_rules
 
 __all__ = ["jet", "jet_rules"]
 
-__getattr__, __dir__ = face("mjax.experimental.jet")
+face("mjax.experimental.jet")

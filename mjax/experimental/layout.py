@@ -6,4 +6,4 @@ from mjax._engine.runtime.arrays.layouts import Format, Layout
 
 __all__ = ["Format", "Layout", "with_layout_constraint"]
 
-__getattr__, __dir__ = face("mjax.experimental.layout")
+face("mjax.experimental.layout")

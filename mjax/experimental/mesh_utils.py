@@ -5,4 +5,4 @@ from mjax._engine.runtime.arrays.meshes import create_device_mesh, create_hybrid
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 
-__getattr__, __dir__ = face("mjax.experimental.mesh_utils")
+face("mjax.experimental.mesh_utils")

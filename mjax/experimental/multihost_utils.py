@@ -15,4 +15,4 @@ __all__ = [
     "host_local_array_to_global_array", "process_allgather", "sync_global_devices",
 ]
 
-__getattr__, __dir__ = face("mjax.experimental.multihost_utils")
+face("mjax.experimental.multihost_utils")

@@ -5,4 +5,4 @@ from mjax._library.ode import odeint
 
 __all__ = ["odeint"]
 
-__getattr__, __dir__ = face("mjax.experimental.ode")
+face("mjax.experimental.ode")

@@ -5,4 +5,4 @@ from mjax._engine.runtime.dispatch.jit import pjit
 
 __all__ = ["pjit"]
 
-__getattr__, __dir__ = face("mjax.experimental.pjit")
+face("mjax.experimental.pjit")

@@ -5,4 +5,4 @@ from mjax._library.stateful_random import StatefulPRNG, stateful_rng
 
 __all__ = ["StatefulPRNG", "stateful_rng"]
 
-__getattr__, __dir__ = face("mjax.experimental.random")
+face("mjax.experimental.random")

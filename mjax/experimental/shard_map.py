@@ -6,4 +6,4 @@ from mjax._engine.spmd.pmap import shard_map_of_old as shard_map
 
 __all__ = ["register_standard_check", "register_standard_rewrite", "shard_map"]
 
-__getattr__, __dir__ = face("mjax.experimental.shard_map")
+face("mjax.experimental.shard_map")

@@ -509,4 +509,4 @@ __all__ = [
     "xor_p", "zeta", "zeta_p",
 ]
 
-__getattr__, __dir__ = face("mjax.lax", modules=("linalg",))
+face("mjax.lax")

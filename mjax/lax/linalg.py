@@ -46,4 +46,4 @@ __all__ = [
     "tridiagonal_solve_p",
 ]
 
-__getattr__, __dir__ = face("mjax.lax.linalg")
+face("mjax.lax.linalg")

@@ -1,5 +1,7 @@
 """Functions of neural networks: activations, softmax, attention; initializers in a submodule."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 from mjax._nn.attention import dot_product_attention
 from mjax._nn.normalizing import log_softmax, logmeanexp, softmax, standardize
@@ -37,16 +39,16 @@ from mjax._nn.sigmoids import (
 from mjax._numpy.elementary import tanh
 from mjax._scipy.special.sums import logsumexp
 
-_SUBMODULES = ("initializers",)
+if TYPE_CHECKING:
+    from mjax.nn import initializers
 
 __all__ = [
     "celu", "dot_product_attention", "elu", "gelu", "get_scaled_dot_general_config", "glu",
-    "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu",
-    "log1mexp", "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "mish", "one_hot",
-    "relu", "relu6", "scaled_dot_general", "scaled_matmul", "selu", "sigmoid", "silu",
-    "soft_sign", "softmax", "softplus", "sparse_plus", "sparse_sigmoid", "squareplus",
-    "standardize", "swish", "tanh",
-    *_SUBMODULES,
+    "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "identity", "leaky_relu", "log1mexp",
+    "log_sigmoid", "log_softmax", "logmeanexp", "logsumexp", "mish", "one_hot", "relu", "relu6",
+    "scaled_dot_general", "scaled_matmul", "selu", "sigmoid", "silu", "soft_sign", "softmax",
+    "softplus", "sparse_plus", "sparse_sigmoid", "squareplus", "standardize", "swish", "tanh",
+    "initializers",
 ]
 
-__getattr__, __dir__ = face("mjax.nn", modules=_SUBMODULES)
+face("mjax.nn")

@@ -33,4 +33,4 @@ __all__ = [
     "xavier_uniform", "zeros",
 ]
 
-__getattr__, __dir__ = face("mjax.nn.initializers")
+face("mjax.nn.initializers")

@@ -356,6 +356,8 @@ from mjax._numpy.ufuncs import (
 )
 
 if TYPE_CHECKING:
+    from mjax._numpy.scalars import int1 as int1
+    from mjax._numpy.scalars import uint1 as uint1
     from mjax.numpy import fft, linalg
     from mjax.numpy._rare import *
 
@@ -416,6 +418,4 @@ __all__ = [
     *_LATER,
 ]
 
-__getattr__, __dir__ = face(
-    "mjax.numpy", modules=("fft", "linalg"), rest="mjax.numpy._rare",
-    later=dict.fromkeys(_LATER, "mjax._numpy.scalars"))
+face("mjax.numpy", later=dict.fromkeys(_LATER, "mjax._numpy.scalars"), rest="mjax.numpy._rare")

@@ -20,4 +20,4 @@ __all__ = [
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]
 
-__getattr__, __dir__ = face("mjax.numpy.fft")
+face("mjax.numpy.fft")

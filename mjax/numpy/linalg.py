@@ -26,4 +26,4 @@ __all__ = [
     "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]
 
-__getattr__, __dir__ = face("mjax.numpy.linalg")
+face("mjax.numpy.linalg")

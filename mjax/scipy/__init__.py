@@ -1,10 +1,28 @@
 """SciPy's functions on arrays; submodules load when they are first used."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-_SUBMODULES = ("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize",
-               "signal", "sparse", "spatial", "special", "stats")
+if TYPE_CHECKING:
+    from mjax.scipy import (
+        cluster,
+        fft,
+        integrate,
+        interpolate,
+        linalg,
+        ndimage,
+        optimize,
+        signal,
+        sparse,
+        spatial,
+        special,
+        stats,
+    )
 
-__all__ = [*_SUBMODULES]
+__all__ = [
+    "cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
+    "sparse", "spatial", "special", "stats",
+]
 
-__getattr__, __dir__ = face("mjax.scipy", modules=_SUBMODULES)
+face("mjax.scipy")

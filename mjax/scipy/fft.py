@@ -5,4 +5,4 @@ from mjax._scipy.cosines import dct, dctn, idct, idctn
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
-__getattr__, __dir__ = face("mjax.scipy.fft")
+face("mjax.scipy.fft")

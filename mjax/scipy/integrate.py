@@ -5,4 +5,4 @@ from mjax._numpy.calculus import trapezoid
 
 __all__ = ["trapezoid"]
 
-__getattr__, __dir__ = face("mjax.scipy.integrate")
+face("mjax.scipy.integrate")

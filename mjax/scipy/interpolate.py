@@ -5,4 +5,4 @@ from mjax._scipy.interpolate import RegularGridInterpolator
 
 __all__ = ["RegularGridInterpolator"]
 
-__getattr__, __dir__ = face("mjax.scipy.interpolate")
+face("mjax.scipy.interpolate")

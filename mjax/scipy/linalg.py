@@ -37,4 +37,4 @@ __all__ = [
     "solve_triangular", "sqrtm", "svd", "toeplitz",
 ]
 
-__getattr__, __dir__ = face("mjax.scipy.linalg")
+face("mjax.scipy.linalg")

@@ -5,4 +5,4 @@ from mjax._scipy.ndimage import map_coordinates
 
 __all__ = ["map_coordinates"]
 
-__getattr__, __dir__ = face("mjax.scipy.ndimage")
+face("mjax.scipy.ndimage")

@@ -5,4 +5,4 @@ from mjax._scipy.optimize.minimizing import OptimizeResults, minimize
 
 __all__ = ["OptimizeResults", "minimize"]
 
-__getattr__, __dir__ = face("mjax.scipy.optimize")
+face("mjax.scipy.optimize")

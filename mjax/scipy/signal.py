@@ -16,4 +16,4 @@ __all__ = [
     "stft", "welch",
 ]
 
-__getattr__, __dir__ = face("mjax.scipy.signal")
+face("mjax.scipy.signal")

@@ -45,4 +45,4 @@ __all__ = [
     "zeta",
 ]
 
-__getattr__, __dir__ = face("mjax.scipy.special")
+face("mjax.scipy.special")

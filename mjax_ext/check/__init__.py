@@ -14,4 +14,4 @@ from mjax_ext.check._report import Finding, Report
 
 __all__ = ["Finding", "Report", "WrongRulesError", "check_primitive"]
 
-__getattr__, __dir__ = face("mjax_ext.check")
+face("mjax_ext.check")

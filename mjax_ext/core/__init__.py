@@ -133,4 +133,4 @@ __all__ = [
     "Effect", "EffectPolicy", "Effects", "OperandEffect", "no_effects",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.core", modules=("primitives",))
+face("mjax_ext.core")

@@ -36,4 +36,4 @@ __all__ = [
     "threefry2x32_p", "threefry_2x32",
 ]
 
-__getattr__, __dir__ = face("mjax_ext.random")
+face("mjax_ext.random")

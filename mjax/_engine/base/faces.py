@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
@@ -12,48 +13,51 @@ from mjax._engine.base.absent import why_absent
 from mjax._engine.base.folding import boundary
 
 
-def face(module: str, *, modules: Sequence[str] = (), later: Mapping[str, str] | None = None,
-         rest: str | None = None) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a public module.
+def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | None = None) -> None:
+    """Gives a public module a `__getattr__` and a `__dir__`.
+
+    Names of `__all__` that the module does not bind load when they are first used: from the modules
+    that are named here, else they are its submodules. Type checkers do not see these functions, so
+    they reject misspelt names; each face shows them its names in a block under `TYPE_CHECKING`.
 
     Args:
       module: its name.
-      modules: names of its submodules that load when they are first used.
       later: name -> the module that it is loaded from when it is first used.
-      rest: the module that has all other names of `__all__`; they load together.
+      rest: the module that has other names of `__all__`; they load together.
 
     Example:
-      >>> __getattr__, __dir__ = face("mjax", modules=("numpy",))
-      >>> __getattr__("numpy").__name__
+      >>> import mjax
+      >>> mjax.__getattr__("numpy").__name__
       'mjax.numpy'
     """
     sources = later or {}
-    settle(module, vars(sys.modules[module]))
+    names = vars(sys.modules[module])
+    settle(module, names)
 
     @boundary
     def load(name: str) -> Any:
-        if name in modules:
-            return importlib.import_module(f"{module}.{name}")
-        names = vars(sys.modules[module])
         if name in sources:
             found = getattr(importlib.import_module(sources[name]), name)
             settle(module, {"__all__": [name], name: found})
             return names.setdefault(name, found)
-        if rest is not None and name in names["__all__"]:
-            others = importlib.import_module(rest)
-            found = {key: vars(others)[key] for key in names["__all__"] if key in vars(others)}
-            names.update(found)
-            settle(module, {"__all__": list(found), **found})
-            return names[name]
+        if name in names["__all__"]:
+            if "__path__" in names and importlib.util.find_spec(f"{module}.{name}"):
+                return importlib.import_module(f"{module}.{name}")
+            if rest is not None:
+                others = vars(importlib.import_module(rest))
+                found = {key: others[key] for key in names["__all__"] if key in others}
+                names.update(found)
+                settle(module, {"__all__": list(found), **found})
+                return names[name]
         text = f"module {module!r} has no attribute {name!r}"
         if not name.startswith("_") and module.partition(".")[0] == "mjax":
             text = why_absent(module, name)
         raise AttributeError(text, name=name, obj=sys.modules[module])
 
     def show() -> list[str]:
-        return sorted(vars(sys.modules[module])["__all__"])
+        return sorted(names["__all__"])
 
-    return load, show
+    names.update(__getattr__=load, __dir__=show)
 
 
 def settle(module: str, names: Mapping[str, Any]) -> None:

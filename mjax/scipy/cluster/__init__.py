@@ -1,9 +1,12 @@
 """Clusters; submodules load when they are first used."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-_SUBMODULES = ("vq",)
+if TYPE_CHECKING:
+    from mjax.scipy.cluster import vq
 
-__all__ = [*_SUBMODULES]
+__all__ = ["vq"]
 
-__getattr__, __dir__ = face("mjax.scipy.cluster", modules=_SUBMODULES)
+face("mjax.scipy.cluster")

@@ -5,4 +5,4 @@ from mjax._scipy.vq import vq
 
 __all__ = ["vq"]
 
-__getattr__, __dir__ = face("mjax.scipy.cluster.vq")
+face("mjax.scipy.cluster.vq")

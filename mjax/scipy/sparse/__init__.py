@@ -1,9 +1,12 @@
 """Sparse linear operators; submodules load when they are first used."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-_SUBMODULES = ("linalg",)
+if TYPE_CHECKING:
+    from mjax.scipy.sparse import linalg
 
-__all__ = [*_SUBMODULES]
+__all__ = ["linalg"]
 
-__getattr__, __dir__ = face("mjax.scipy.sparse", modules=_SUBMODULES)
+face("mjax.scipy.sparse")

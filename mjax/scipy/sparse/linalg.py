@@ -6,4 +6,4 @@ from mjax._scipy.krylov.short_recurrences import bicgstab, cg
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
-__getattr__, __dir__ = face("mjax.scipy.sparse.linalg")
+face("mjax.scipy.sparse.linalg")

@@ -1,9 +1,12 @@
 """Geometry; submodules load when they are first used."""
 
+from typing import TYPE_CHECKING
+
 from mjax._engine.base.faces import face
 
-_SUBMODULES = ("transform",)
+if TYPE_CHECKING:
+    from mjax.scipy.spatial import transform
 
-__all__ = [*_SUBMODULES]
+__all__ = ["transform"]
 
-__getattr__, __dir__ = face("mjax.scipy.spatial", modules=_SUBMODULES)
+face("mjax.scipy.spatial")

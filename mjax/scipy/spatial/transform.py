@@ -5,4 +5,4 @@ from mjax._scipy.rotations import Rotation, Slerp
 
 __all__ = ["Rotation", "Slerp"]
 
-__getattr__, __dir__ = face("mjax.scipy.spatial.transform")
+face("mjax.scipy.spatial.transform")

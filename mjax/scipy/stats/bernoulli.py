@@ -5,4 +5,4 @@ from mjax._scipy.stats.bernoulli import cdf, logpmf, pmf, ppf
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.bernoulli")
+face("mjax.scipy.stats.bernoulli")

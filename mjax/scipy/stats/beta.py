@@ -5,4 +5,4 @@ from mjax._scipy.stats.beta import cdf, logcdf, logpdf, logsf, pdf, sf
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.beta")
+face("mjax.scipy.stats.beta")

@@ -5,4 +5,4 @@ from mjax._scipy.stats.binom import logpmf, pmf
 
 __all__ = ["logpmf", "pmf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.binom")
+face("mjax.scipy.stats.binom")

@@ -5,4 +5,4 @@ from mjax._scipy.stats.cauchy import cdf, isf, logcdf, logpdf, logsf, pdf, ppf, 
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.cauchy")
+face("mjax.scipy.stats.cauchy")

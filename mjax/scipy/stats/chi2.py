@@ -5,4 +5,4 @@ from mjax._scipy.stats.chi2 import cdf, logcdf, logpdf, logsf, pdf, sf
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.chi2")
+face("mjax.scipy.stats.chi2")

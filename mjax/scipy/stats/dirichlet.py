@@ -5,4 +5,4 @@ from mjax._scipy.stats.dirichlet import logpdf, pdf
 
 __all__ = ["logpdf", "pdf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.dirichlet")
+face("mjax.scipy.stats.dirichlet")

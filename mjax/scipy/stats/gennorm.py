@@ -5,4 +5,4 @@ from mjax._scipy.stats.gennorm import cdf, logpdf, pdf
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.gennorm")
+face("mjax.scipy.stats.gennorm")

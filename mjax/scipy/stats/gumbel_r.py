@@ -5,4 +5,4 @@ from mjax._scipy.stats.gumbel_r import cdf, logcdf, logpdf, logsf, pdf, ppf, sf
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.gumbel_r")
+face("mjax.scipy.stats.gumbel_r")

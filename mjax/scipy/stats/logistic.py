@@ -5,4 +5,4 @@ from mjax._scipy.stats.logistic import cdf, isf, logpdf, pdf, ppf, sf
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.logistic")
+face("mjax.scipy.stats.logistic")

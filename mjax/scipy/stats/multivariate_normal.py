@@ -5,4 +5,4 @@ from mjax._scipy.stats.multivariate_normal import logpdf, pdf
 
 __all__ = ["logpdf", "pdf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.multivariate_normal")
+face("mjax.scipy.stats.multivariate_normal")

@@ -5,4 +5,4 @@ from mjax._scipy.stats.norm import cdf, isf, logcdf, logpdf, logsf, pdf, ppf, sf
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.norm")
+face("mjax.scipy.stats.norm")

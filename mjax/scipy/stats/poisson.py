@@ -5,4 +5,4 @@ from mjax._scipy.stats.poisson import cdf, entropy, logpmf, pmf
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.poisson")
+face("mjax.scipy.stats.poisson")

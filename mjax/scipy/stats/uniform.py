@@ -5,4 +5,4 @@ from mjax._scipy.stats.uniform import cdf, logpdf, pdf, ppf
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.uniform")
+face("mjax.scipy.stats.uniform")

@@ -5,4 +5,4 @@ from mjax._scipy.stats.vonmises import logpdf, pdf
 
 __all__ = ["logpdf", "pdf"]
 
-__getattr__, __dir__ = face("mjax.scipy.stats.vonmises")
+face("mjax.scipy.stats.vonmises")

@@ -131,4 +131,4 @@ __all__ = [
 
 lowerable_effects = EffectTypes("lowerable")
 
-__getattr__, __dir__ = face("mjax_ext.interpreters.mlir", later=_LATER)
+face("mjax_ext.interpreters.mlir", later=_LATER)
