@@ -1,8 +1,9 @@
 """mjax_ext: for authors of primitives, transformations and lowerings.
 
 Tier: **head**. These modules follow the engine and promise nothing from one release to the
-next. Numbered generations (`mjax_ext.v1`, ...), which are frozen, come later; until then a
-library that builds on this pins `mjax` to a minor release.
+next. `mjax_ext.v1` is a numbered generation: it has names of these modules, which are never
+removed, renamed or changed in meaning. It is a **candidate** until release 1.0. `docs/policy.md`
+tells what a generation promises. `mjax_ext.require("v1")`, at the top of a library, gives it.
 
 - `mjax_ext.core`: the `Primitive` record, types, jaxprs, effects, interpreters and traces.
 - `mjax_ext.core.primitives`: the engine's primitives.
@@ -13,6 +14,7 @@ library that builds on this pins `mjax` to a minor release.
 - `mjax_ext.ffi`, `random`, `sharding`: foreign functions, generators of keys, HLO shardings.
 - `mjax_ext.check`: finds what is wrong with the rules of a primitive; `docs/checking.md`.
 - `mjax_ext.state.discharge`: pure programs for those that read and write references.
+- `mjax_ext.require`: the generation that a library builds on, or a `GenerationError`.
 - `mjax_ext.explain`: the missing rules and refused effects of a composition, before anything runs.
 
 Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names in `mjax`
@@ -43,13 +45,23 @@ if TYPE_CHECKING:
         state,
         traceback_util,
         util,
+        v1,
     )
     from mjax_ext._explain import explain
+    from mjax_ext._generations.require import (
+        GenerationError,
+        MixedGenerationsWarning,
+        require,
+    )
 
 __all__ = [
-    "explain",
+    "GenerationError", "MixedGenerationsWarning", "explain", "require",
     "api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters", "linear_util",
-    "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util",
+    "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util", "v1",
 ]
 
-face("mjax_ext", later={"explain": "mjax_ext._explain"})
+face("mjax_ext", later={
+    "explain": "mjax_ext._explain",
+    **dict.fromkeys(("GenerationError", "MixedGenerationsWarning", "require"),
+                    "mjax_ext._generations.require"),
+})

@@ -6,7 +6,8 @@ import importlib
 import sys
 
 #: Command -> the module whose `main(arguments)` it is.
-COMMANDS = {"check": "mjax_ext.check._command", "explain": "mjax_ext._explain"}
+COMMANDS = {"check": "mjax_ext.check._command", "explain": "mjax_ext._explain",
+            "manifest": "mjax_ext._generations.snapshot"}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,1 @@
+"""Generations: the chain of changes from the head to each of them, and what keeps them."""

@@ -1,0 +1,208 @@
+"""Primitives whose params changed, as older generations know them.
+
+An alias is a primitive with the old params, in front of the one that the engine applies. Its `bind`
+applies that one; rules that it is given become rules of that one, and receive the old params; rules
+that are read from it are that one's, with the old params. So tables, helpers that register rules,
+and evaluation take it as they take any primitive, and the engine does not know of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mjax._engine.base.program_caches import ProgramCache
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
+from mjax._engine.ir.schema import Schema
+from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.registration import CALLS, check_rule, is_traceable
+
+Params = dict[str, Any]
+Convert = Callable[[Params], Params]
+#: Rules that take an equation, and give one or several.
+_OF_EQUATIONS = ("dce", "recompute")
+
+
+def _rule(field: str) -> Any:
+    """The property of a rule: that of the primitive behind, with the old params."""
+
+    def read(self: Alias) -> Any:
+        rule = getattr(self.target, field)
+        return None if rule is None else self.converted(field, rule, self.to_new, self.to_old)
+
+    return property(read)
+
+
+class Alias(Primitive):
+    """A primitive under its former params.
+
+    Args:
+      target: the primitive that applications apply; it may be an alias too.
+      schema: the former params.
+      to_new: the params of the target from the former ones.
+      to_old: the former params from those of the target.
+      before: the generation that has the new ones first, for messages.
+    """
+
+    __slots__ = ("before", "target", "to_new", "to_old")
+    before: str
+    target: Primitive
+    to_new: Convert
+    to_old: Convert
+    abstract_eval = _rule("abstract_eval")
+    axis_batch = _rule("axis_batch")
+    batch = _rule("batch")
+    cast_varying = _rule("cast_varying")
+    collective_axes = _rule("collective_axes")
+    dce = _rule("dce")
+    discharge = _rule("discharge")
+    impl = _rule("impl")
+    jvp = _rule("jvp")
+    linearize = _rule("linearize")
+    partial_eval = _rule("partial_eval")
+    pretty = _rule("pretty")
+    recompute = _rule("recompute")
+    scope = _rule("scope")
+    staging = _rule("staging")
+    transpose = _rule("transpose")
+    typecheck = _rule("typecheck")
+    users_rule = _rule("users_rule")
+
+    def __init__(self, target: Primitive, schema: Schema, to_new: Convert, to_old: Convert, *,
+                 before: str):
+        facts = {name: getattr(target, name) for name in (
+            "name", "multiple_results", "types_cacheable", "structural", "own_varying",
+            "exact_params")}
+        # As `Primitive.__init__`, but it is not a primitive of its own in the tables.
+        for name, value in {
+                **facts, "schema": schema, "target": target, "to_new": to_new, "to_old": to_old,
+                "before": before, "frame": None, "derived": set(), "foreign": set(), "used": False,
+                "applied": False, "types": ProgramCache(), "executables": ProgramCache()}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def lowerings(self) -> dict[str | None, Any]:  # type: ignore[override]
+        """Platform -> lowering, with the old params."""
+        return {platform: self.converted("lowering", rule, self.to_new, self.to_old)
+                for platform, rule in self.target.lowerings.items()}
+
+    @property
+    def root(self) -> Primitive:
+        """The engine's primitive behind all aliases."""
+        return self.target.root if isinstance(self.target, Alias) else self.target
+
+    def from_root(self, params: Params) -> Params:
+        """The former params of an equation of the engine's primitive."""
+        target = self.target
+        return self.to_old(target.from_root(params) if isinstance(target, Alias) else params)
+
+    # -- application --
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        self.check_params(params)
+        return self.target.bind(*args, **self.to_new(params))
+
+    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
+        self.check_params(more[-1])
+        return self.target.bind_with_trace(trace, args, *more[:-1], self.to_new(more[-1]))
+
+    # -- registration --
+
+    def define(self, field: str, rule: Any, *, derived: bool = False) -> Any:
+        self._refuse(field, rule)
+        self.target.define(field, self.converted(field, rule, self.to_old, self.to_new),
+                           derived=derived)
+        return rule
+
+    def undefine(self, field: str) -> None:
+        self.target.undefine(field)
+
+    def def_lowering(self, rule: Any, platform: str | None = None) -> Any:
+        self._refuse("lowering", rule)
+        self.target.def_lowering(
+            self.converted("lowering", rule, self.to_old, self.to_new), platform)
+        return rule
+
+    def _refuse(self, field: str, rule: Any) -> None:
+        try:
+            check_rule(self, field, rule)
+        except TypeError as error:
+            error.add_note(f"{self.name!r} is the primitive of generations before {self.before}, "
+                           f"with their params ({self.schema}). Rules for the params of "
+                           f"{self.before} belong to its {self.name!r}.")
+            raise
+
+    def converted(self, field: str, rule: Any, convert: Convert, back: Convert) -> Any:
+        """A rule that takes other params.
+
+        Args:
+          field: the kind of the rule.
+          rule: it.
+          convert: the params that it takes, from those that the new rule takes.
+          back: the reverse, for equations that rules give.
+        """
+        if is_traceable(rule):
+            inner = rule.function
+            return traced(lambda *args, **params: inner(*args, **convert(params)),
+                          rule.multiple_results)
+        if field in _OF_EQUATIONS:
+            return functools.wraps(rule)(functools.partial(_on_equation, rule, convert, back))
+        if not CALLS[field].params:
+            return functools.wraps(rule)(lambda params: rule(convert(params)))
+
+        @functools.wraps(rule)
+        def adapted(*args: Any, **params: Any) -> Any:
+            return rule(*args, **convert(params))
+
+        return adapted
+
+
+def _on_equation(rule: Any, convert: Convert, back: Convert, *args: Any) -> Any:
+    """A rule whose last argument is an equation, and that may give equations."""
+    *first, eqn = args
+    out = rule(*first, eqn.replace(params=convert(eqn.params)))
+    return tuple(x.replace(params=back(x.params)) if isinstance(x, JaxprEqn)
+                 and x.primitive is eqn.primitive else x for x in out)
+
+
+def program(jaxpr: Jaxpr, aliases: Mapping[Primitive, Alias]) -> Jaxpr:
+    """A program as a generation writes it: with its own params, in inner programs too.
+
+    Args:
+      jaxpr: the program.
+      aliases: the engine's primitives -> the generation's, where they differ.
+
+    Returns:
+      A program that computes the same; the program itself if nothing in it differs.
+    """
+    if not aliases or not isinstance(jaxpr, Jaxpr):
+        return jaxpr
+    key = "generation", *map(id, aliases.values())
+    found: Jaxpr = jaxpr.cached(key, lambda: _program(jaxpr, aliases))
+    return found
+
+
+def _program(jaxpr: Jaxpr, aliases: Mapping[Primitive, Alias]) -> Jaxpr:
+    eqns = [_equation(eqn, aliases) for eqn in jaxpr.eqns]
+    if all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+        return jaxpr
+    return jaxpr.replace(eqns=eqns)
+
+
+def _equation(eqn: JaxprEqn, aliases: Mapping[Primitive, Alias]) -> JaxprEqn:
+    alias = aliases.get(eqn.primitive)
+    params = eqn.params if alias is None else alias.from_root(eqn.params)
+    inner = {name: _within(value, aliases) for name, value in params.items()}
+    if alias is None and all(inner[name] is params[name] for name in params):
+        return eqn
+    return eqn.replace(primitive=alias or eqn.primitive, params=inner)
+
+
+def _within(value: Any, aliases: Mapping[Primitive, Alias]) -> Any:
+    if isinstance(value, Jaxpr):
+        return program(value, aliases)
+    if type(value) in (tuple, list):
+        found = [_within(v, aliases) for v in value]
+        return value if all(a is b for a, b in zip(found, value)) else type(value)(found)
+    return value

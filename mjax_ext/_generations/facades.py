@@ -1,0 +1,112 @@
+"""Facades: classes of which a generation shows a listed set of attributes.
+
+To freeze all of `Jaxpr`, `Primitive` or `LoweringRuleContext` would freeze the engine. A facade is
+a class in front of the engine's: `isinstance` and `issubclass` ask that one, calls make its
+instances, subclasses are subclasses of it. So objects are the engine's own, and cost what they
+cost. The class shows the listed names alone, and takes the listed arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from mjax._engine.base.records import Record
+
+
+class Listed(Record):
+    """What a generation shows of a class.
+
+    Attributes:
+      signature: the arguments of a call, as text; empty: it is not to be called.
+      attributes: names of attributes, properties and methods.
+    """
+
+    signature: str
+    attributes: frozenset[str]
+
+
+def _listed(signature: str, attributes: str) -> Listed:
+    return Listed(signature, frozenset(attributes.split()))
+
+
+#: Dotted name -> what generations show of it.
+FACADES: Mapping[str, Listed] = {
+    "core.Jaxpr": _listed(
+        "(constvars, invars, outvars=None, eqns=None, effects=..., debug_info=None, *, consts=())",
+        "consts constvars debug_info effects eqns in_avals invars is_high jaxpr literals out_avals "
+        "outvars pretty_print replace"),
+    "core.Primitive": _listed(
+        "(name, *, params=None, examples=(), multiple_results=False)",
+        "name schema multiple_results call_primitive map_primitive impl bind bind_with_trace "
+        "get_bind_params rules def_abstract_eval def_batch def_dce def_effectful_abstract_eval "
+        "def_impl def_jvp def_linearize def_lowering def_partial_eval def_schema def_staging "
+        "def_transpose"),
+    "interpreters.mlir.LoweringRuleContext": _listed(
+        "",
+        "module_context primitive avals_in avals_out tokens_in tokens_out set_tokens_out "
+        "name_stack traceback platforms dim_var_values const_lowering jaxpr_eqn_ctx axis_size_env "
+        "is_forward_compat replace inline call"),
+}
+#: Other names of the same classes.
+SAME = {"core.ClosedJaxpr": "core.Jaxpr"}
+
+
+class Facade(type):
+    """The class of facades."""
+
+    _target: type
+    _listed: Listed
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Makes an instance of the engine's class, from the listed arguments."""
+        if not cls._listed.signature:
+            msg = f"{cls.__name__} is made by mjax alone: rules receive it."
+            raise TypeError(msg)
+        cls.__signature__.bind(*args, **kwargs)
+        return cls._target(*args, **kwargs)
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any],
+                **kwargs: Any) -> Any:
+        """A facade; a subclass of one is an ordinary subclass of the engine's class."""
+        if not any(isinstance(base, Facade) for base in bases):
+            return super().__new__(mcs, name, bases, namespace)
+        real = tuple(base._target if isinstance(base, Facade) else base for base in bases)
+        return type(real[0])(name, real, namespace, **kwargs)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        scope: dict[str, Any] = {}
+        exec(f"def f{cls._listed.signature or '()'}: pass", scope)
+        return inspect.signature(scope["f"])
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls._target)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(getattr(subclass, "_target", subclass), cls._target)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in cls._listed.attributes:
+            return getattr(cls._target, name)
+        msg = (f"{cls.__module__}.{cls.__name__} does not show {name!r}. It shows "
+               f"{', '.join(sorted(cls._listed.attributes))}.")
+        raise AttributeError(msg, name=name, obj=cls)
+
+    def __dir__(cls) -> list[str]:
+        return sorted(cls._listed.attributes)
+
+
+def facade(name: str, target: type, generation: str) -> Any:
+    """The facade of a class.
+
+    Args:
+      name: its dotted name below the namespace.
+      target: the class of its instances.
+      generation: the generation that shows it.
+    """
+    home, _, last = name.rpartition(".")
+    return Facade(last, (), {
+        "__slots__": (), "__doc__": target.__doc__, "_target": target, "_listed": FACADES[name],
+        "__module__": f"mjax_ext.{generation}.{home}"})

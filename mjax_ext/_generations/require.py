@@ -1,0 +1,157 @@
+"""`mjax_ext.require`: the generation that a library builds on, or an error that says why not."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from mjax._engine.base.util import closest
+from mjax._engine.base.version import __version__
+from mjax_ext._manifest import GENERATIONS, RETIRED
+from mjaxlib_shim import jaxlib_version
+
+_PAGE = "docs/policy.md"
+
+
+class GenerationError(ImportError):
+    """A library asks for a generation of `mjax_ext`, or for jaxlibs, that are not there.
+
+    Attributes:
+      generation: the generation that it asks for.
+    """
+
+    def __init__(self, text: str, generation: Any):
+        super().__init__(text, name=f"mjax_ext.{generation}")
+        self.generation = generation
+
+
+class MixedGenerationsWarning(UserWarning):
+    """A library uses names of the head, or of two generations, beside the one that it requires."""
+
+
+def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:
+    """The generation that a library builds on; call it at the top of the library.
+
+    The modules of the library that are loaded by then are searched for imports of the head and of
+    other generations, with which it would lose what the generation promises.
+
+    Args:
+      generation: its name, such as `"v1"`.
+      jaxlib: the releases of jaxlib that the library works with, such as `">=0.6"` (PEP 440); None:
+        all that mjax works with.
+
+    Returns:
+      The module `mjax_ext.v1`, whose submodules are attributes.
+
+    Raises:
+      GenerationError: there is no such generation, or another jaxlib is installed.
+
+    Warns:
+      MixedGenerationsWarning: a module of the library imports names of the head or of another
+        generation.
+
+    Example:
+      >>> ext = mjax_ext.require("v1", jaxlib=">=0.4.36")
+      >>> ext.core.Primitive("mine")
+      mine
+
+    Source: mjax's own; `docs/policy.md` says what a generation promises.
+    """
+    if generation not in GENERATIONS:
+        raise GenerationError(_unknown(generation), generation)
+    _check_jaxlib(generation, jaxlib)
+    _warn_of_mixtures(generation, sys._getframe(1).f_globals)
+    return importlib.import_module(f"mjax_ext.{generation}")
+
+
+def _unknown(generation: Any) -> str:
+    call = f"mjax_ext.require({generation!r})"
+    exist = f"mjax {__version__} has the generations {', '.join(GENERATIONS)}"
+    if generation in RETIRED:
+        return (f"{call}: the generation {generation!r} is retired; {RETIRED[generation]} is the "
+                f"last release of mjax that has it: pip install 'mjax=={RETIRED[generation]}'. "
+                f"{exist}, with jaxlib {jaxlib_version}. See {_PAGE}.")
+    if generation == "head":
+        return (f"{call}: the head is not a generation. Its names may change with every release; "
+                f"import them from mjax_ext itself, and pin mjax: pip install "
+                f"'mjax=={__version__}'. {exist}, with jaxlib {jaxlib_version}. See {_PAGE}.")
+    meant = closest(generation.lower(), GENERATIONS) if isinstance(generation, str) else None
+    return (f"{call}: there is no such generation"
+            + (f"; did you mean {meant!r}? " if meant else ". ")
+            + f"{exist}, with jaxlib {jaxlib_version}. A later mjax may have it: "
+            f"pip install --upgrade mjax. See {_PAGE}.")
+
+
+def _check_jaxlib(generation: str, jaxlib: Any) -> None:
+    if jaxlib is None:
+        return
+    call, installed = f"mjax_ext.require({generation!r}, jaxlib={jaxlib!r})", jaxlib_version
+    about = f"mjax {__version__} has the generations {', '.join(GENERATIONS)}. See {_PAGE}."
+    try:
+        wanted = SpecifierSet(jaxlib)
+    except (InvalidSpecifier, TypeError, AttributeError):
+        msg = (f"{call}: jaxlib={jaxlib!r} is not a set of releases, such as '>=0.6' or "
+               f"'>=0.6,<0.11' (PEP 440). Installed is jaxlib {installed}; to change it: "
+               f"pip install 'jaxlib>=0.6'. {about}")
+        raise GenerationError(msg, generation) from None
+    if not wanted.contains(installed, prereleases=True):
+        msg = (f"{call}: jaxlib {installed} is installed, which is not {jaxlib}. "
+               f"pip install 'jaxlib{wanted}' mends it. {about}")
+        raise GenerationError(msg, generation)
+
+
+# ---- mixtures --------------------------------------------------------------------------
+
+_IMPORT = re.compile(
+    r"^\s*(?:from\s+mjax_ext(?P<home>[.\w]*)\s+import\s+(?P<names>\([^)]*\)|[^#\n]*)"
+    r"|import\s+mjax_ext(?P<module>[.\w]+))", re.MULTILINE)
+#: Names of the head that every library may use.
+_FOR_ALL = {"require", "GenerationError", "MixedGenerationsWarning"}
+
+
+def _warn_of_mixtures(generation: str, caller: dict[str, Any]) -> None:
+    others = [f"{file}:{line}: {name}" for file in _files(caller)
+              for line, name in _foreign(file, generation)]
+    if others:
+        text = (f"this library requires {generation} of mjax_ext, but also imports\n  "
+                + "\n  ".join(others[:10])
+                + f"\nThese names are not of {generation}: the promise of a generation is not "
+                f"theirs. Import them from mjax_ext.{generation}, or list them for yourself with "
+                f"python -m mjax_ext audit. See {_PAGE}.")
+        warnings.warn(text, MixedGenerationsWarning, stacklevel=3)
+
+
+def _files(caller: dict[str, Any]) -> Iterator[Path]:
+    """The files of the caller's package that are loaded by now."""
+    top = str(caller.get("__name__", "")).partition(".")[0]
+    modules = [caller] if top in ("", "__main__") else [
+        vars(module) for name, module in [*sys.modules.items()]
+        if name.partition(".")[0] == top and isinstance(module, ModuleType)]
+    for names in modules or [caller]:
+        file = names.get("__file__")
+        if isinstance(file, str) and file.endswith(".py"):
+            yield Path(file)
+
+
+def _foreign(file: Path, generation: str) -> Iterator[tuple[int, str]]:
+    """Line and name of each import of a file that is not of a generation."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    for found in _IMPORT.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1 + found[0].startswith("\n")
+        home = found["home"] or found["module"] or ""
+        for name in re.findall(r"[\w.]+", home) or re.findall(
+                r"(\w+)(?:\s+as\s+\w+)?", found["names"] or ""):
+            path = name.strip(".")
+            if path.partition(".")[0] != generation and path not in _FOR_ALL:
+                yield line, f"mjax_ext.{path}"

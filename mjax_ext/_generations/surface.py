@@ -1,0 +1,146 @@
+"""The surface as the code has it: what each exported name is."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Mapping
+from enum import EnumType
+from types import FunctionType, ModuleType
+from typing import Any, get_origin
+
+from mjax._engine.ir.schema import type_text
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.registration import CALLS, operands_of, written
+from mjax_ext._generations.facades import Facade
+from mjax_ext._generations.probes import called, received
+from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
+from mjax_ext._tables import RuleTable
+from mjax_ext.interpreters.partial_eval import partial_eval_jaxpr_custom_rules
+
+#: Names of modules, which are no rows.
+_MODULES = {*MODULES, *PACKAGES, *GENERATIONS}
+#: Kind of a name, and what users rely on.
+Shape = tuple[str, Mapping[str, Any]]
+
+
+def home_of(generation: str | None, module: str) -> str:
+    """The module of the head (None) or of a generation that has the names of a module."""
+    return MODULES[module] if generation is None else ".".join(
+        filter(None, ["mjax_ext", generation, module]))
+
+
+def observe_all() -> dict[str | None, dict[str, Shape]]:
+    """The shapes of all names: of the head (None), and of each generation."""
+    return {g: observe(g) for g in (None, *GENERATIONS)}
+
+
+def observe(generation: str | None = None) -> dict[str, Shape]:
+    """The shapes of all names of the head (None) or of a generation."""
+    found = {}
+    for module in MODULES:
+        home = importlib.import_module(home_of(generation, module))
+        for name in home.__all__:
+            dotted = f"{module}.{name}" if module else name
+            if dotted not in _MODULES:
+                found[dotted] = shape_of(getattr(home, name), dotted)
+    return found
+
+
+def shape_of(value: Any, name: str = "") -> Shape:
+    """What a value is that is exported as a name: its kind, and what users rely on."""
+    kind, shape = _shape_of(value)
+    if name not in received():
+        return kind, shape
+    is_it = value is received()[name]
+    return kind, {**shape, "identity": "the engine's" if is_it else "another object"}
+
+
+def _shape_of(value: Any) -> Shape:
+    if isinstance(value, ModuleType):
+        return "module", {}
+    if isinstance(value, Primitive):
+        return "primitive", _of_primitive(value)
+    if isinstance(value, RuleTable):
+        field = value._field
+        return "rules", {"convention": f"rule({CALLS[field]})", "called": called()[field]}
+    if value is partial_eval_jaxpr_custom_rules:
+        return "rules", {"convention": "rule(saveable, unks_in, inst_in, eqn)",
+                         "called": called()["recompute"]}
+    home = str(getattr(value, "__module__", ""))
+    if home.startswith(("jaxlib", "mjaxlib_shim")) or type(value).__module__ == "nanobind":
+        return "foreign", {}
+    if get_origin(value) is not None or home == "typing":
+        return "type", {}
+    if isinstance(value, Facade):
+        return "facade", _of_class(value._target, value)
+    if isinstance(value, type):
+        return ("class", _of_class(value)) if home.startswith("mjax") else ("type", {})
+    if isinstance(value, FunctionType):
+        return "function", {"signature": signature_of(value)}  # ours always tell
+    return "value", {"type": type(value).__name__}
+
+
+def _of_primitive(p: Primitive) -> dict[str, Any]:
+    least, most = operands_of(written(p.abstract_eval), CALLS["abstract_eval"], p.schema)
+    number = f"{least} or more" if most == float("inf") else (
+        f"{least}" if least == most else f"{least} to {most}")
+    shape: dict[str, Any] = {"operands": number, "multiple_results": p.multiple_results}
+    if p.schema is not None:
+        shape["params"] = {
+            name: type_text(kind) + ("" if name in p.schema.required else " (may be absent)")
+            for name, kind in p.schema.params.items()}
+    return shape
+
+
+def _of_class(cls: type, shown: Facade | None = None) -> dict[str, Any]:
+    attributes, methods = [], {}
+    for name in sorted(_members(cls).intersection(_members(cls) if shown is None else dir(shown))):
+        member = inspect.getattr_static(cls, name, None)
+        if isinstance(getattr(member, "__func__", member), FunctionType):
+            methods[name] = signature_of(getattr(cls, name))
+        else:
+            attributes.append(name)
+    shape = {"signature": signature_of(cls if shown is None else shown), "attributes": attributes,
+             "methods": methods}
+    return {field: value for field, value in shape.items() if value}
+
+
+def _members(cls: type) -> set[str]:
+    """Names of public attributes and methods: those of our classes, not of Python's."""
+    found: set[str] = set()
+    for base in cls.__mro__:
+        if base.__module__.startswith("mjax"):
+            found.update(vars(base), vars(base).get("__annotations__", ()))
+    return {name for name in found if not name.startswith("_")}
+
+
+def signature_of(function: Any) -> str:
+    """The arguments of a function, without their types; empty if it does not tell."""
+    if isinstance(function, EnumType) or (
+            isinstance(function, Facade) and not function._listed.signature):
+        return ""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    return str(signature.replace(return_annotation=signature.empty, parameters=[
+        p.replace(annotation=p.empty, default=p.default if p.default is p.empty
+                  else _Default(p.default)) for p in signature.parameters.values()]))
+
+
+class _Default:
+    """A default as signatures show it: as it is, if that is a literal of Python."""
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __repr__(self) -> str:
+        text = "()" if isinstance(self.value, (tuple, Mapping)) and not self.value else (
+            repr(self.value))
+        try:
+            ast.literal_eval(text)
+        except (SyntaxError, ValueError):
+            return "..."
+        return text

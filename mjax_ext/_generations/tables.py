@@ -1,0 +1,56 @@
+"""Tables of rules, as older generations know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.registration import Call, refuse_misfit
+
+
+class AdaptedTable(MutableMapping[Primitive, Any]):
+    """A table whose rules are called in the old way, in front of the one that the engine reads.
+
+    Args:
+      table: the table of the newer side.
+      name: its dotted name, for messages.
+      leading: the names of the first arguments of an old rule.
+      to_new: a rule of the new form from one of the old form.
+      to_old: a rule of the old form from one of the new form.
+      before: the generation that has the new form first, for messages.
+    """
+
+    def __init__(self, table: MutableMapping[Primitive, Any], name: str, leading: tuple[str, ...],
+                 to_new: Callable[[Any], Any], to_old: Callable[[Any], Any], before: str):
+        self._table, self._name, self._before = table, name, before
+        self._call, self._to_new, self._to_old = Call(leading), to_new, to_old
+
+    def __getitem__(self, primitive: Primitive) -> Any:
+        rule = self._table[primitive]
+        return getattr(rule, "written_for", {}).get(self._before) or self._to_old(rule)
+
+    def __setitem__(self, primitive: Primitive, rule: Any) -> None:
+        if isinstance(primitive, Primitive) and callable(rule):
+            try:
+                who = f"the rule of primitive {primitive.name!r} in {self._name}"
+                refuse_misfit(primitive, who, rule, self._call)
+            except TypeError as error:
+                error.add_note(f"This is the table of generations before {self._before}. A rule "
+                               f"that is written for {self._before} belongs to its table.")
+                raise
+        adapted = self._to_new(rule)
+        adapted.written_for = {**getattr(rule, "written_for", {}), self._before: rule}
+        self._table[primitive] = adapted
+
+    def __delitem__(self, primitive: Primitive) -> None:
+        del self._table[primitive]
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __repr__(self) -> str:
+        return f"{self._name} of generations before {self._before}: {len(self)} primitives"

@@ -1,0 +1,102 @@
+"""Generation v1 (candidate) of `mjax_ext.interpreters.mlir`.
+
+Written by `python -m mjax_ext manifest --write`: names and their tiers are in the manifest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mjax_ext._generations.namespace import namespace
+
+if TYPE_CHECKING:
+    from mjax_ext.interpreters.mlir import (
+        DEVICE_TO_DEVICE_TYPE,
+        RECV_FROM_HOST_TYPE,
+        SEND_TO_HOST_TYPE,
+        AxisContext,
+        ConstantHandler,
+        LoweringParameters,
+        LoweringResult,
+        LoweringRule,
+        LoweringRuleContext,
+        MeshAxisName,
+        ModuleContext,
+        ShapePolyLoweringState,
+        ShardingContext,
+        SPMDAxisContext,
+        Token,
+        TokenSet,
+        Value,
+        aval_to_ir_type,
+        aval_to_ir_types,
+        broadcast_in_dim,
+        cache_lowering,
+        chlo,
+        core_call_lowering,
+        custom_call,
+        dense_bool_array,
+        dense_int_array,
+        dense_int_elements,
+        deserialize_portable_artifact,
+        dialects,
+        dtype_to_ir_type,
+        emit_python_callback,
+        flatten_ir_types,
+        flatten_ir_values,
+        full_like_aval,
+        func,
+        func_dialect,
+        hlo,
+        hlo_to_stablehlo,
+        i32_attr,
+        i64_attr,
+        ir,
+        ir_attribute,
+        ir_constant,
+        ir_constants,
+        ir_tree_registry,
+        ir_type_handlers,
+        jaxpr_subcomp,
+        lower_fun,
+        lower_jaxpr_to_fun,
+        lower_jaxpr_to_module,
+        lower_with_sharding_in_types,
+        lowerable_effects,
+        make_ir_context,
+        merge_mlir_modules,
+        module_to_bytecode,
+        module_to_string,
+        passmanager,
+        reducer_region,
+        refine_polymorphic_shapes,
+        register_constant_handler,
+        register_lowering,
+        sdy,
+        serialize_portable_artifact,
+        shape_tensor,
+        token_type,
+        unflatten_ir_values_like_types,
+        upstream_dialects,
+    )
+
+__all__ = [
+    "aval_to_ir_type", "aval_to_ir_types", "AxisContext", "broadcast_in_dim", "cache_lowering",
+    "chlo", "ConstantHandler", "core_call_lowering", "custom_call", "dense_bool_array",
+    "dense_int_array", "dense_int_elements", "deserialize_portable_artifact",
+    "DEVICE_TO_DEVICE_TYPE", "dialects", "dtype_to_ir_type", "emit_python_callback",
+    "flatten_ir_types", "flatten_ir_values", "full_like_aval", "func", "func_dialect", "hlo",
+    "hlo_to_stablehlo", "i32_attr", "i64_attr", "ir", "ir_attribute", "ir_constant",
+    "ir_constants", "ir_tree_registry", "ir_type_handlers", "jaxpr_subcomp", "lower_fun",
+    "lower_jaxpr_to_fun", "lower_jaxpr_to_module", "lower_with_sharding_in_types",
+    "lowerable_effects", "LoweringParameters", "LoweringResult", "LoweringRule",
+    "LoweringRuleContext", "make_ir_context", "merge_mlir_modules", "MeshAxisName",
+    "module_to_bytecode", "module_to_string", "ModuleContext", "passmanager",
+    "RECV_FROM_HOST_TYPE", "reducer_region", "refine_polymorphic_shapes",
+    "register_constant_handler", "register_lowering", "sdy", "SEND_TO_HOST_TYPE",
+    "serialize_portable_artifact", "shape_tensor", "ShapePolyLoweringState", "ShardingContext",
+    "SPMDAxisContext", "Token", "token_type", "TokenSet", "unflatten_ir_values_like_types",
+    "upstream_dialects", "Value",
+]
+
+__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.mlir", __all__)
