@@ -15,7 +15,8 @@ from mjax_ext._generations.surface import Shape
 REMEDY = """\
 A generation never removes a name, renames it or changes its meaning. Keep the name as it was; or
 write a change, a module of mjax_ext/_generations/changes with an adapter, and put the line that it
-gives into CHANGELOG.md: docs/design/0017-generations.md."""
+gives into CHANGELOG.md: docs/design/0017-generations.md. A provisional name may change if
+CHANGELOG.md says how, with the name below the namespace in backticks."""
 
 #: Details that must not change at all, and how messages call them.
 _FIXED = {

@@ -57,12 +57,28 @@ def write_modules(table: Iterable[Row]) -> None:
             file.write_text(text, encoding="utf-8")
 
 
-def broken_promises(seen: Seen, table: Iterable[Row]) -> list[str]:
-    """How the code breaks what the generations of a manifest have promised; one line each."""
+def broken_promises(seen: Seen, table: Iterable[Row], changelog: str | None = None) -> list[str]:
+    """How the code breaks what the generations of a manifest have promised; one line each.
+
+    A provisional name may change if the changelog tells it. A frozen one may not: a change has to
+    adapt it, so that its generation has it as it was.
+
+    Args:
+      seen: generation (None: the head) -> name -> shape.
+      table: the rows before.
+      changelog: the text of the changelog; None: that of the repository, if there is one.
+    """
     table = list(table)
+    told = _changelog() if changelog is None else changelog
     return [f"{generation}.{name}: {what}" for generation in GENERATIONS
             for name, row in of(generation, table).items()
-            for what in breaks((row.kind, row.shape), seen[generation].get(name))]
+            for what in breaks((row.kind, row.shape), seen[generation].get(name))
+            if row.tier == "frozen" or f"`{name}`" not in told]
+
+
+def _changelog() -> str:
+    file = PATH.parents[1] / "CHANGELOG.md"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def differences(seen: Seen, table: Iterable[Row]) -> list[str]:

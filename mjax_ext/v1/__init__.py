@@ -14,11 +14,30 @@ from mjax_ext._generations.namespace import namespace
 
 if TYPE_CHECKING:
     from mjax_ext import explain
+    from mjax_ext.v1 import (
+        api_util,
+        backend,
+        check,
+        core,
+        ffi,
+        ifrt_programs,
+        interpreters,
+        linear_util,
+        lowering,
+        random,
+        sharding,
+        source_info_util,
+        state,
+        traceback_util,
+        util,
+    )
 
     program: Any
 
 __all__ = [
     "explain", "program",
+    "api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters", "linear_util",
+    "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1", __all__)
+namespace("mjax_ext.v1")

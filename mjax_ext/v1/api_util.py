@@ -29,4 +29,4 @@ __all__ = [
     "shaped_abstractify",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.api_util", __all__)
+namespace("mjax_ext.v1.api_util")

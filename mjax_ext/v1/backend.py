@@ -29,4 +29,4 @@ __all__ = [
     "register_backend_cache", "register_backend_factory",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.backend", __all__)
+namespace("mjax_ext.v1.backend")

@@ -16,4 +16,4 @@ __all__ = [
     "check_primitive", "Finding", "Report", "WrongRulesError",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.check", __all__)
+namespace("mjax_ext.v1.check")

@@ -1,4 +1,4 @@
-"""Generation v1 (candidate) of `mjax.ffi`.
+"""Generation v1 (candidate) of `mjax_ext.ffi`.
 
 Written by `python -m mjax_ext manifest --write`: names and their tiers are in the manifest.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mjax_ext._generations.namespace import namespace
 
 if TYPE_CHECKING:
-    from mjax.ffi import (
+    from mjax_ext.ffi import (
         abstract_token,
         build_ffi_lowering_function,
         ffi_call,
@@ -28,4 +28,4 @@ __all__ = [
     "register_ffi_type",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.ffi", __all__)
+namespace("mjax_ext.v1.ffi")

@@ -16,4 +16,4 @@ __all__ = [
     "ifrt_programs",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.ifrt_programs", __all__)
+namespace("mjax_ext.v1.ifrt_programs")

@@ -28,4 +28,4 @@ __all__ = [
     "transformation_with_aux", "transformation_with_aux2", "wrap_init", "WrappedFun",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.linear_util", __all__)
+namespace("mjax_ext.v1.linear_util")

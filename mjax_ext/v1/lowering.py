@@ -16,4 +16,4 @@ __all__ = [
     "JaxIrContext", "upstream_dialects",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.lowering", __all__)
+namespace("mjax_ext.v1.lowering")

@@ -33,4 +33,4 @@ __all__ = [
     "threefry_2x32", "threefry_prng_impl", "unsafe_rbg_prng_impl", "wrap_key_data",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.random", __all__)
+namespace("mjax_ext.v1.random")

@@ -24,4 +24,4 @@ __all__ = [
     "get_serialized_proto_from_hlo_sharding", "GSPMDSharding", "HloSharding", "OpSharding",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.sharding", __all__)
+namespace("mjax_ext.v1.sharding")

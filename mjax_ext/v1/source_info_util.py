@@ -32,4 +32,4 @@ __all__ = [
     "summarize", "transform_name_stack", "user_context",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.source_info_util", __all__)
+namespace("mjax_ext.v1.source_info_util")

@@ -21,4 +21,4 @@ __all__ = [
     "api_boundary", "filter_traceback", "include_frame", "register_exclusion",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.traceback_util", __all__)
+namespace("mjax_ext.v1.traceback_util")

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
         split_list,
         unzip2,
         unzip3,
+        wraps,
     )
 
 __all__ = [
     "merge_lists", "partition_list", "safe_map", "safe_zip", "split_list", "unzip2", "unzip3",
+    "wraps",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.util", __all__)
+namespace("mjax_ext.v1.util")

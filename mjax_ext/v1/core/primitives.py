@@ -245,4 +245,4 @@ __all__ = [
     "tridiagonal_solve_p", "while_p", "xor_p", "zeta_p",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.core.primitives", __all__)
+namespace("mjax_ext.v1.core.primitives")

@@ -1,9 +1,19 @@
-"""Modules of generation v1. Written by `python -m mjax_ext manifest --write`."""
+"""Generation v1 (candidate) of `mjax_ext.interpreters`.
+
+Written by `python -m mjax_ext manifest --write`: names and their tiers are in the manifest.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mjax_ext._generations.namespace import namespace
 
-__all__: list[str] = []
+if TYPE_CHECKING:
+    from mjax_ext.v1.interpreters import ad, batching, mlir, partial_eval, pxla, xla
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters", __all__)
+__all__ = [
+    "ad", "batching", "mlir", "partial_eval", "pxla", "xla",
+]
+
+namespace("mjax_ext.v1.interpreters")

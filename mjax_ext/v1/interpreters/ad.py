@@ -50,4 +50,4 @@ __all__ = [
     "zeros_like_aval", "zeros_like_jaxval",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.ad", __all__)
+namespace("mjax_ext.v1.interpreters.ad")

@@ -44,4 +44,4 @@ __all__ = [
     "zero_if_mapped",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.batching", __all__)
+namespace("mjax_ext.v1.interpreters.batching")

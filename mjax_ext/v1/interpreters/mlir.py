@@ -99,4 +99,4 @@ __all__ = [
     "upstream_dialects", "Value",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.mlir", __all__)
+namespace("mjax_ext.v1.interpreters.mlir")

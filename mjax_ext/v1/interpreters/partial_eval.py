@@ -61,4 +61,4 @@ __all__ = [
     "trace_to_jaxpr_nounits", "Val",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.partial_eval", __all__)
+namespace("mjax_ext.v1.interpreters.partial_eval")

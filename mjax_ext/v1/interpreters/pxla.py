@@ -18,6 +18,9 @@ if TYPE_CHECKING:
         are_hlo_shardings_equal,
         array_mapping_to_axis_resources,
         create_compile_options,
+        global_aval_to_result_handler,
+        global_avals_to_results_handler,
+        global_result_handlers,
         is_hlo_sharding_replicated,
         op_sharding_to_indices,
         thread_resources,
@@ -25,8 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "are_hlo_shardings_equal", "array_mapping_to_axis_resources", "ArrayMapping",
-    "create_compile_options", "Index", "is_hlo_sharding_replicated", "MeshAxisName",
+    "create_compile_options", "global_aval_to_result_handler", "global_avals_to_results_handler",
+    "global_result_handlers", "Index", "is_hlo_sharding_replicated", "MeshAxisName",
     "op_sharding_to_indices", "ResourceEnv", "thread_resources",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.pxla", __all__)
+namespace("mjax_ext.v1.interpreters.pxla")

@@ -26,4 +26,4 @@ __all__ = [
     "PipelineStage", "pytype_aval_mappings", "register_hlo_module_transformation", "xla_call_p",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.interpreters.xla", __all__)
+namespace("mjax_ext.v1.interpreters.xla")

@@ -16,4 +16,4 @@ __all__ = [
     "discharge_state",
 ]
 
-__getattr__, __dir__ = namespace("mjax_ext.v1.state.discharge", __all__)
+namespace("mjax_ext.v1.state.discharge")
