@@ -24,6 +24,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Hashable as MeshAxisName
+from typing import TYPE_CHECKING
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.callback_primitives import emit_python_callback
@@ -99,6 +100,9 @@ from mjax_ext.interpreters.mlir._types import (
 )
 from mjaxlib_shim.mlir import chlo, dialects, func, hlo, ir, passmanager, sdy
 from mjaxlib_shim.mlir import func as func_dialect
+
+if TYPE_CHECKING:
+    from mjax_ext.interpreters.mlir._classes import Token, Value, upstream_dialects
 
 #: Names that load MLIR.
 _LATER = dict.fromkeys(("Token", "Value", "upstream_dialects"),
