@@ -104,10 +104,6 @@ from mjaxlib_shim.mlir import func as func_dialect
 if TYPE_CHECKING:
     from mjax_ext.interpreters.mlir._classes import Token, Value, upstream_dialects
 
-#: Names that load MLIR.
-_LATER = dict.fromkeys(("Token", "Value", "upstream_dialects"),
-                       "mjax_ext.interpreters.mlir._classes")
-
 __all__ = [
     # rules
     "LoweringRule", "LoweringRuleContext", "TokenSet", "cache_lowering", "core_call_lowering",
@@ -130,9 +126,13 @@ __all__ = [
     "deserialize_portable_artifact", "hlo_to_stablehlo", "jaxpr_subcomp", "lower_jaxpr_to_fun",
     "lower_jaxpr_to_module", "make_ir_context", "merge_mlir_modules", "module_to_bytecode",
     "module_to_string", "refine_polymorphic_shapes", "serialize_portable_artifact",
-    "xla_computation_to_mlir_module", *_LATER,
+    "xla_computation_to_mlir_module",
+    # classes
+    "Token", "Value", "upstream_dialects",
 ]
 
 lowerable_effects = EffectTypes("lowerable")
 
-face("mjax_ext.interpreters.mlir", later=_LATER)
+# These names load MLIR.
+face("mjax_ext.interpreters.mlir", later=dict.fromkeys(
+    ("Token", "Value", "upstream_dialects"), "mjax_ext.interpreters.mlir._classes"))
