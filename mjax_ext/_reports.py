@@ -114,5 +114,7 @@ def _row(rule: str, *sentences: str) -> list[str]:
     """The lines of a rule in the table."""
     lines = []
     for text in sentences:
-        lines += textwrap.wrap(text, 82, break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines():
+            lines += [line] if line.startswith("    ") else textwrap.wrap(  # code stays as it is
+                line, 82, break_long_words=False, break_on_hyphens=False)
     return [f"{name:<15}{line}" for name, line in zip([rule] + [""] * len(lines), lines)]

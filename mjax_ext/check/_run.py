@@ -194,6 +194,8 @@ class Run:
             if at_fault in self.unusable:
                 raise Stop from None
             if isinstance(error, NotImplementedError) and _MISSING.match(str(error)):
+                if (reason := self.primitive.left_out.get(at_fault)) is not None:
+                    raise Refusal(f"its author left it out: {reason}") from None
                 self.report_missing(at_fault, error)
                 raise Stop from None
             self.fault(at_fault, f"{what} raises {shown(error)}", _REMEDY_OF_ERRORS)
@@ -201,9 +203,11 @@ class Run:
     def report_missing(self, rule: str, error: Exception) -> None:
         """Adds the finding of a rule that does not exist, from the engine's error."""
         first, _, rest = str(error).partition("\n")
-        template = rest.partition("Write one, as in:\n")[2].strip("\n")
+        head, _, template = rest.partition("\n\n")
+        advice = [line for line in head.splitlines()
+                  if line != "It was applied at" and not line.startswith("  ")]
         needed = first.rpartition(", which ")[2].removesuffix(" needs.")
-        self.report(rule, "there is none.", f"Write one, as in:\n{template}",
+        self.report(rule, "there is none.", "\n".join([*advice, template.rstrip()]),
                     f"It is needed by {needed}.")
 
     def rule_named(self, error: Exception) -> str | None:

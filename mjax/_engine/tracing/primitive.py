@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
@@ -46,6 +47,7 @@ from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
 from mjax._engine.tracing.registration import (
+    check_left_out,
     check_platform,
     check_rule,
     check_rules,
@@ -78,6 +80,8 @@ _RULES = (
 
 #: Rule -> the one that is asked for in its place, if there is one.
 _BEFORE: dict[str, Any] = {"batch": "axis_batch", "jvp": "linearize"}
+#: The reverse.
+_INSTEAD = {before: rule for rule, before in _BEFORE.items()}
 
 
 class Primitive:
@@ -140,6 +144,8 @@ class Primitive:
     always = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
     takes_references = False
+    #: Rule -> why its author left it out (`without`).
+    left_out: Mapping[str, str] = MappingProxyType({})
     schema: Schema | None
     impl: Rule | None
     #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
@@ -417,11 +423,39 @@ class Primitive:
         self.derived.discard(field)
         self._forget()
 
+    def without(self, rule: str, reason: str) -> None:
+        """States that a rule is left out on purpose; removes it, if there is one.
+
+        The error for the missing rule then gives the reason in place of a template, and so does
+        `mjax_ext.explain`. The checker does not report it. Defining the rule takes this back.
+
+        Args:
+          rule: `jvp`, `transpose` or `batch`.
+          reason: one sentence for users, which says what to do instead.
+
+        Raises:
+          ValueError: the rule is not one of these, or the reason is empty.
+
+        Example:
+          >>> from mjax_ext import core
+          >>> p = core.Primitive("roll_dice")
+          >>> p.without("jvp", "Dice have no derivative: take their expectation.")
+          >>> p.rules()["jvp"]
+          'left out: Dice have no derivative: take their expectation.'
+        """
+        check_left_out(self, rule, reason)
+        for field in filter(None, (rule, _BEFORE.get(rule))):
+            self.undefine(field)
+        self.left_out = {**self.left_out, rule: reason}
+
     def _mark(self, name: Any, derived: bool = False) -> None:
         """Notes whose a rule is: the engine's own primitives have theirs before they are applied,
         and a frame's rules are the engine's on any primitive."""
         ours = not self.applied if self.own else derived and self.frame is not None
         (self.foreign.discard if ours else self.foreign.add)(name)
+        if self.left_out:
+            rule = _INSTEAD.get(name, name)
+            self.left_out = {k: why for k, why in self.left_out.items() if k != rule}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An assignment to a rule defines it."""

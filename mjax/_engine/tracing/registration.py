@@ -262,6 +262,26 @@ def check_platform(primitive: Any, platform: str | None) -> None:
         raise NotImplementedError(msg)
 
 
+#: The rules that an author may leave out on purpose.
+_OPTIONAL = ("jvp", "transpose", "batch")
+
+
+def check_left_out(primitive: Any, rule: str, reason: str) -> None:
+    """Refuses a rule that cannot be left out, and a reason that says nothing.
+
+    Raises:
+      ValueError: names the primitive.
+    """
+    if rule not in _OPTIONAL:
+        msg = (f"primitive {primitive.name!r} cannot be without {rule!r}: only the rules "
+               f"{', '.join(_OPTIONAL)} are left out on purpose.")
+        raise ValueError(msg)
+    if not isinstance(reason, str) or not reason.strip():
+        msg = (f"primitive {primitive.name!r} is without the {rule_name(rule)}: say why in a "
+               f"sentence for its users, not {reason!r}.")
+        raise ValueError(msg)
+
+
 # ---- primitives of one name ------------------------------------------------------------
 
 

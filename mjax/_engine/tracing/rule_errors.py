@@ -93,8 +93,8 @@ def {f}_transpose(cotangent, {xs}{params}):
   return [...]  # per operand: its cotangent, or None where it is not undefined
 
 ad.primitive_transposes[{p}] = {f}_transpose""",
-        "Only linear operations have one. If {name!r} is none, a jvp rule has applied it to a "
-        "tangent.\n"),
+        "It was applied to a tangent by a jvp rule, or to an argument by a function given to\n"
+        "linear_transpose. Mend these if {name!r} is not linear there.\n"),
     "batch": RuleRow("batching rule", "vectorization (vmap)", """\
 from mjax_ext.interpreters import batching
 
@@ -168,8 +168,13 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
     """
     row, names = RULES[rule], tuple(params)
     source, body = source or here(), _body_of(primitive, params)
+    reason = primitive.left_out.get(rule)
 
     def text() -> str:
+        if reason is not None:
+            return (f"Primitive {primitive.name!r} has no {row.name.format(detail=detail)}, which "
+                    f"{row.needed_by} needs. It was left out on purpose: {reason}\n"
+                    f"{applied_at(source)}")
         p = _identifier(primitive.name)
         f = p.removesuffix("_p")
         several = primitive.multiple_results

@@ -40,7 +40,9 @@ def rules_of(primitive: Any) -> Rules:
     table = Rules()
     for field, without in _WITHOUT.items():
         rule = getattr(primitive, field) or (primitive.axis_batch if field == "batch" else None)
-        table[field] = without(primitive) if rule is None else where(rule)
+        reason = primitive.left_out.get(field)
+        table[field] = (where(rule) if rule is not None else
+                        without(primitive) if reason is None else f"left out: {reason}")
         if rule is not None and field in primitive.derived:
             table[field] = f"derived at {table[field]}"
     for platform, rule in (primitive.lowerings or {None: None}).items():

@@ -8,12 +8,16 @@ import importlib
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
-import mjax_ext.core.primitives  # noqa: F401 (all rules of the engine)
+import mjax
+import mjax_ext
+import mjax_ext.core.primitives  # all rules of the engine
 from mjax import lax
 from mjax._engine.tracing.primitive import EnginePrimitive, registry
 from mjax._engine.tracing.registration import CALLS, Call, is_traceable, misfit, written
+from mjax.errors import MissingRuleError
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching, mlir, partial_eval
 
@@ -291,3 +295,53 @@ def test_cells_of_a_session_may_be_run_again():
     cell(1)
     kept = names["p"]
     assert second(lambda: cell(2))[0] == [] and kept is not names["p"]
+
+
+# ---- rules that are left out -----------------------------------------------------------
+
+
+def test_a_rule_that_is_left_out_gives_its_reason():
+    p = scale()
+    p.def_abstract_eval(lambda x, *, by: x)
+    p.def_batch(lambda args, dims, *, by: (p.bind(*args, by=by), dims[0]))
+    p.without("batch", "Scales are those of one element.")
+    assert p.batch is None
+    assert p.rules()["batch"] == "left out: Scales are those of one element."
+    with pytest.raises(MissingRuleError) as caught:
+        mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, by=2.0)))(np.ones(3))
+    assert str(caught.value).startswith(
+        "Primitive 'scale' has no batching rule, which vectorization (vmap) needs. It was left out "
+        "on purpose: Scales are those of one element.\nIt was applied at\n")
+    assert "Write one" not in str(caught.value)
+    report = mjax_ext.explain(lambda x: p.bind(x, by=2.0), 1.0, transforms=["vmap"], platforms=[])
+    assert "Scales are those of one element." in str(report)
+
+
+@pytest.mark.parametrize(("rule", "define"), [
+    ("batch", lambda p: p.def_axis_batch(lambda axis, args, dims, *, by: (args[0], dims[0]))),
+    ("batch", lambda p: batching.defvectorized(p)),
+    ("jvp", lambda p: p.def_linearize(lambda nonzeros, x, *, by: None)),
+    ("transpose", lambda p: setattr(p, "transpose", lambda ct, x, *, by: [ct]))])
+def test_defining_a_rule_takes_back_that_it_is_left_out(rule, define):
+    p = scale()
+    p.without(rule, "For now.")
+    define(p)
+    assert not p.left_out and "left out" not in p.rules()[rule]
+
+
+def test_leaving_out_removes_derived_rules():
+    p = scale()
+    p.def_linearize(lambda nonzeros, x, *, by: None)
+    p.def_axis_batch(lambda axis, args, dims, *, by: (args[0], dims[0]))
+    p.without("jvp", "For now.")
+    p.without("batch", "For now.")
+    assert p.linearize is None and p.axis_batch is None
+
+
+@pytest.mark.parametrize(("rule", "reason", "text"), [
+    ("dce", "For now.", "primitive 'scale' cannot be without 'dce'"),
+    ("jvp", " ", "primitive 'scale' is without the jvp rule: say why"),
+    ("jvp", None, "primitive 'scale' is without the jvp rule: say why")])
+def test_what_cannot_be_left_out(rule, reason, text):
+    with pytest.raises(ValueError, match=text):
+        scale().without(rule, reason)

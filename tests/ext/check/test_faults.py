@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+import mjax
+from mjax import lax
+from mjax_ext import core
 from mjax_ext.check import Finding, WrongRulesError, check_primitive
 from tests.ext.check.faults import SILENT, TRIED, X, Y, product
 
@@ -39,3 +42,30 @@ def test_fault(name):
         assert finding.rule in str(report)
     with pytest.raises(WrongRulesError, match=f"primitive '{p.name}'.*{found[0].rule}"):
         report.raise_for_findings()
+
+
+def test_the_remedy_for_a_missing_rule_is_its_template():
+    report = check_primitive(product(without=("batch",)), X, Y)
+    assert report.findings[0].remedy.startswith(
+        "Write one, as in:\n    from mjax_ext.interpreters import batching\n")
+    assert "\n                   def product_batch(args, dims):\n" in str(report)
+
+
+def test_the_remedy_for_a_primitive_that_holds_a_program_is_a_frame():
+    p = core.Primitive("held product", multiple_results=True)
+    p.def_abstract_eval(lambda *avals, program: program.out_avals)
+    p.def_impl(lambda *args, program: core.eval_jaxpr(program, program.consts, *args))
+    report = check_primitive(p, X, program=mjax.make_jaxpr(lax.sin)(X))
+    (remedy,) = {f.remedy for f in report.findings if f.rule == "batch"}
+    assert remedy.startswith("Its param 'program' holds a program. A frame derives this rule")
+    assert "core.Frame(held_product_p, 'program')" in remedy
+
+
+@pytest.mark.parametrize("rule", ["jvp", "transpose", "batch"])
+def test_a_rule_that_was_left_out_is_not_a_finding(rule):
+    p = product()
+    p.without(rule, "Products are left as they are.")
+    report = check_primitive(p, X, Y)
+    assert report.ok, report
+    why = report.not_checked[rule]
+    assert why == "its author left it out: Products are left as they are." or rule == "transpose"
