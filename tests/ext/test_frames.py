@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import math
+import textwrap
 
 import numpy as np
 import pytest
@@ -10,9 +12,11 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.tracing import rule_errors
+from mjax.errors import MissingRuleError, UnexpectedTracerError
 from mjax_ext import core
 from mjax_ext.core import primitives
-from mjax_ext.interpreters import mlir
+from mjax_ext.interpreters import mlir, partial_eval
 
 region_p = core.Primitive("region", multiple_results=True)
 core.Frame(region_p, "program")
@@ -216,3 +220,32 @@ def test_a_transformation_adds_an_error_to_every_body(f):
         assert bool(error) is wanted
         for actual, expected in zip(outs, mjax.tree.leaves(f(x)), strict=True):
             np.testing.assert_array_equal(actual, expected)
+
+
+# ---- messages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [(), ("program",)], ids=["no body", "body"])
+@pytest.mark.parametrize("rule", rule_errors.RULES)
+def test_templates_of_missing_rules_are_python(rule, body):
+    p = core.Primitive("region", multiple_results=bool(body))
+    params = {"by": 2, **dict.fromkeys(body, mjax.make_jaxpr(lax.sin)(1.0))}
+    with pytest.raises(MissingRuleError) as caught:
+        p.missing(rule, operands=2, params=params)
+    template = str(caught.value).partition("\n\n")[2].partition("    or, ")[0]
+    ast.parse(textwrap.dedent(template))
+
+
+def test_a_program_that_closes_over_a_traced_value_is_named():
+    with pytest.raises(UnexpectedTracerError) as caught:
+        mjax.grad(lambda w: region(lambda x: w * x)(2.0))(3.0)
+    assert any("The program in its param 'program' closes over a value that is being traced. Make "
+               "it an operand: bind(*program.consts, *operands," in note
+               for note in caught.value.__notes__)
+    assert "outside of the linearize trace" in str(caught.value)
+
+    def lifted(w):
+        program = mjax.make_jaxpr(lambda x: w * x)(2.0)
+        return region_p.bind(*program.consts, 2.0,
+                             program=partial_eval.convert_constvars_jaxpr(program))[0]
+    assert float(mjax.grad(lifted)(3.0)) == 2.0

@@ -21,7 +21,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import QUESTIONS, Effect, Effects, OperandEffect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, user_frames
-from mjax._engine.tracing.interpreter import interpreters
+from mjax._engine.tracing.interpreter import Tracer, interpreters
 
 
 class RuleRow(Record):
@@ -118,11 +118,11 @@ _OF_BODIES = {
 from mjax_ext import core
 
 @{p}.def_impl
-def {f}_impl(*operands{params}):
+def {f}_impl(*operands, {names}):
   return core.eval_jaxpr({body}, {body}.consts, *operands)""",
     "lowering": """\
 @{p}.def_lowering
-def {f}_lowering(ctx, *operands{params}):
+def {f}_lowering(ctx, *operands, {names}):
   return ctx.inline({body}, *operands)"""}
 
 #: Field of the record -> the transformation that calls the rule, where `RULES` does not tell.
@@ -181,7 +181,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
         fields = {
             "name": primitive.name, "p": f + "_p", "f": f, "detail": detail, "multiple": several,
             "xs": _operand_names(operands), "pair_of": "list_of_each_" if several else "",
-            "params": f", *, {', '.join(names)}" if names else "",
+            "params": f", *, {', '.join(names)}" if names else "", "names": ", ".join(names),
             "result": "[ShapedArray(shape, dtype), ...]" if several else
                       "ShapedArray(shape, dtype)",
             "body": body, "made": "" if several else (
@@ -337,9 +337,20 @@ def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, 
     note = (f"Raised in {rule_text(primitive, rule, function)}"
             + (f", called by {caller}" if caller else "")
             + (f" inside of {', '.join(inside)}" if inside else "")
-            + f".\n{applied_at(source or here())}")
+            + f".\n{applied_at(source or here())}{_closed_over(params)}")
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
+
+
+def _closed_over(params: Mapping[str, Any]) -> str:
+    """What to do about a traced value that a program in the params closes over, if one does."""
+    for name, value in params.items():
+        for jaxpr in jaxprs_in_params({name: value}):
+            if any(isinstance(const, Tracer) for const in jaxpr.consts):
+                return (f"\nThe program in its param {name!r} closes over a value that is being "
+                        f"traced. Make it an operand: bind(*{name}.consts, *operands, {name}="
+                        f"partial_eval.convert_constvars_jaxpr({name})), of mjax_ext.interpreters.")
+    return ""
 
 
 def where(rule: Any) -> str:
