@@ -425,7 +425,7 @@ def shaped_abstractify(x: Any) -> AbstractValue:
 
     Source: JAX, `jax.api_util.shaped_abstractify`.
     """
-    found: AbstractValue = x if isinstance(x, AbstractValue) else aval_of(x)
+    found: AbstractValue = aval_of(x)
     return found
 
 

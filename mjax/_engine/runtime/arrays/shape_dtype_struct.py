@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.util import Keyed, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import AbstractRef, is_reference
-from mjax._engine.ir.types import ManualAxisType, ShapedArray, typeof
+from mjax._engine.ir.types import AbstractValue, ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.arrays.constraints import check_rank, resolved
 from mjax._engine.runtime.arrays.layouts import (
     Format,
@@ -174,11 +174,14 @@ def _rebuild(shape: Any, dtype: Any, sharding: Any, weak_type: bool,
 def aval_of(value: Any) -> Any:
     """The type of an argument of which only the type matters.
 
-    It is an array or scalar, a `ShapeDtypeStruct`, or any other object with `shape` and `dtype`.
+    It is an array or scalar, a `ShapeDtypeStruct`, a type, or any other object with `shape` and
+    `dtype`.
 
     Raises:
       TypeError: it is not one of these.
     """
+    if isinstance(value, AbstractValue):
+        return value
     try:
         return typeof(value)
     except TypeError:

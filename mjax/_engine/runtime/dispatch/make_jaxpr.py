@@ -8,8 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.static_arguments import Parameters, with_static
 from mjax._engine.ir.pytree import tree_flatten
-from mjax._engine.ir.types import typeof
-from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct, aval_of
 from mjax._engine.tracing.flat import (
     FlatFunction,
     check_arguments,
@@ -37,8 +36,8 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
       return_shape: whether to give `(jaxpr, tree of ShapeDtypeStructs of the results)`.
 
     Returns:
-      A function of the same arguments (or `ShapeDtypeStruct`s in their place). The jaxpr's
-      `consts` are the values `fun` closed over.
+      A function of the same arguments, or of their types (`ShapeDtypeStruct`s, or `in_avals` of a
+      jaxpr). The jaxpr's `consts` are the values `fun` closed over.
 
     Example:
       >>> print(mjax.make_jaxpr(lambda x: x + 1)(2.0))
@@ -57,13 +56,17 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
     def make(*args: Any, **kwargs: Any) -> Any:
         static = [] if parameters is None else parameters.places("static", numbers, len(args))
         dynamic = [a for i, a in enumerate(args) if i not in static]
-        check_arguments("make_jaxpr", dynamic)
         leaves, in_tree = tree_flatten((tuple(dynamic), kwargs))
-
+        try:
+            avals = list(map(aval_of, leaves))
+        except (TypeError, OverflowError):
+            check_arguments("make_jaxpr", dynamic)
+            check_arguments("make_jaxpr", kwargs, "keyword argument ")
+            raise
         flat = FlatFunction(with_static(fun, [(i, args[i]) for i in static]), in_tree)
         info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
         with axes_in_scope(axis_env or ()):
-            jaxpr = stage(flat, [typeof(leaf) for leaf in leaves], info)
+            jaxpr = stage(flat, avals, info)
         refuse_returned("make_jaxpr", jaxpr)
         if return_shape:
             return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))

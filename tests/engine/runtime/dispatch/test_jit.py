@@ -388,6 +388,20 @@ def test_make_jaxpr_gives_structs():
                    "b": mjax.ShapeDtypeStruct((), np.float32, weak_type=True)}
 
 
+def test_types_stand_for_arguments():
+    avals = mjax.make_jaxpr(lambda x, y: 0)(2.0, np.ones(3, np.float32)).in_avals
+    assert avals[0].weak_type
+    jaxpr = mjax.make_jaxpr(lambda x, y: x * y)(*avals)
+    assert jaxpr.in_avals == avals
+    out = mjax.eval_shape(lambda x, y: (x, x * y), *avals)
+    assert out == (mjax.ShapeDtypeStruct((), np.float32, weak_type=True),
+                   mjax.ShapeDtypeStruct((3,), np.float32))
+    with pytest.raises(TypeError, match=r"make_jaxpr: argument\[0\] is not a valid array: 'text'"):
+        mjax.make_jaxpr(lambda x: x)("text")
+    with pytest.raises(TypeError, match="ShapedArray"):
+        mjax.jit(lambda x: x)(avals[0])
+
+
 def test_names_of_what_is_no_function():
     class Doubling:
         def __call__(self, x):
