@@ -9,15 +9,16 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closures import closed_over
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, functions_in, functions_of
-from mjax._engine.ir.jaxpr import Jaxpr, named_axes
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, named_axes
 from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractValue, is_array_value, typeof
 from mjax._engine.tracing import interpreter as engine
 from mjax._engine.tracing.interpreter import axes_in_scope, call_with
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import describe_value
-from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.rule_errors import applied_at, describe_value
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax_ext.core._entering import enter
 
 
@@ -89,7 +90,10 @@ class Interpreter:
 
     def apply(self, primitive: Primitive, carried: Sequence[Any], params: dict[str, Any]) -> Any:
         """The data of the result of an application; a list if it has multiple results."""
-        raise NotImplementedError(f"{type(self).__name__}.apply(primitive, carried, params)")
+        name = type(self).__name__
+        msg = (f"{name} does not interpret primitive {primitive}: define {name}.apply(primitive, "
+               "carried, params).")
+        raise NotImplementedError(msg)
 
     def call(self, jaxpr: Jaxpr, carried: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         """The data of the results of a `jit` equation; by default those of its equations.
@@ -198,7 +202,8 @@ class Interpreter:
 
         Args:
           f: a function of pytrees of values.
-          is_leaf: tells data that are not arrays; None: all data are.
+          is_leaf: tells data that are not arrays, within arguments and keyword arguments; None:
+            all data are.
 
         Returns:
           A function of the same arguments, with data for the values; its result has data in their
@@ -215,14 +220,17 @@ class Interpreter:
         """
 
         def interpreted(*args: Any, **kwargs: Any) -> Any:
-            leaves, tree = tree_flatten((args, kwargs), is_leaf)
+            given = (args, kwargs)
+            ours = {id(given), id(args), id(kwargs)}  # not data, whatever they look like
+            leaves, tree = tree_flatten(given, None if is_leaf is None else (
+                lambda x: id(x) not in ours and is_leaf(x)))
             data = [leaf for leaf in leaves if _is_data(leaf, is_leaf)]
             found: list[Any] = []
 
             def flat(*values: Any) -> list[Any]:
-                given = iter(values)
+                rest = iter(values)
                 args, kwargs = tree.unflatten([
-                    next(given) if _is_data(leaf, is_leaf) else leaf for leaf in leaves])
+                    next(rest) if _is_data(leaf, is_leaf) else leaf for leaf in leaves])
                 outs, out_tree = tree_flatten(f(*args, **kwargs))
                 found.extend((outs, out_tree, [is_array_value(out) for out in outs]))
                 return [out for out in outs if is_array_value(out)]
@@ -294,7 +302,11 @@ class _Running(engine.Interpreter):
         try:
             if not (any(map(self.is_mine, args)) or self.names_axis(primitive, params)):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-            method, out = self.interpret(primitive, list(map(self.carried_by, args)), params)
+            try:
+                method, out = self.interpret(primitive, list(map(self.carried_by, args)), params)
+            except Exception as error:
+                self.name_method(error, primitive)
+                raise
             if out is None:
                 msg = (f"{self.name}.{method} returned None for primitive {primitive.name!r}; it "
                        "must return what the result carries. Is a return statement missing?")
@@ -319,6 +331,12 @@ class _Running(engine.Interpreter):
                                                     carried)
         return "apply", self.definition.apply(primitive, carried, params)
 
+    def name_method(self, error: Exception, primitive: Primitive) -> None:
+        """Adds to an error the class and the primitive whose interpretation raised it."""
+        note = f"Raised while {self.name} interpreted primitive {primitive.name!r}.\n"
+        if not any(n.startswith("Raised ") for n in getattr(error, "__notes__", ())):
+            error.add_note(note + applied_at(here()))
+
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         if not any(map(self.is_mine, [*values, *closed_over(call.custom.fun)])):
             parent: Any = self.parent
@@ -327,18 +345,39 @@ class _Running(engine.Interpreter):
         if type(self.definition).custom is Interpreter.custom:
             outs = call.run(*values)  # it may close over values
             return outs
-        carried = list(map(self.carried_by, values))
-        found = call_with(self.parent, self.definition.custom, *_rules(functions_of(call)), carried)
+        asked: list[Any] = []
+        function, rules = _rules(functions_of(call))
+        found = call_with(
+            self.parent, self.definition.custom, _noting(asked, function),
+            {kind: _noting(asked, rule) for kind, rule in rules.items()},
+            list(map(self.carried_by, values)))
         if not isinstance(found, (list, tuple)):
             msg = (f"{self.name}.custom returned {describe_value(found)} for {call.custom.who} "
                    f"function {call.custom.__name__}; it must return a list.")
             raise TypeError(msg)
+        if not asked:  # neither function nor rule has told the structure of the results
+            jaxpr = call_with(self.parent, trace_to_jaxpr, lambda *args: call.run(*args),
+                              list(map(typeof, values)), DebugInfo("custom", self.name))
+            if len(jaxpr.outvars) != len(found):
+                msg = (f"{self.name}.custom returned {describe_value(found)} for {call.custom.who} "
+                       f"function {call.custom.__name__}; its results are {len(jaxpr.outvars)}.")
+                raise TypeError(msg)
         return [_Carrier(self, c) for c in found]
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a collective refers to an axis of this interpreter."""
         return bool(self.axes) and primitive.axis_batch is not None and (
             not named_axes(params).isdisjoint(self.axes))
+
+
+def _noting(calls: list[Any], f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which notes that it is called."""
+
+    def noted(*args: Any) -> Any:
+        calls.append(f)
+        return f(*args)
+
+    return noted
 
 
 def _rules(parts: tuple[list[Any], dict[str, Any]]

@@ -442,6 +442,31 @@ def test_functions_of_trees_are_interpreted():
     doubled = count.on_trees(lambda xs: [2.0 * x for x in xs])
     np.testing.assert_allclose(doubled([X, X]), [2 * X, 2 * X])
     assert count.counts == {"mul": 2}
+    # The tuple of the arguments is not asked: here it would pass for data.
+    run = Twofold().on_trees(lambda x, y: x * y, is_leaf=lambda x: isinstance(x, tuple))
+    assert run((1.0, 2.0), y=(3.0, 5.0)) == (3.0, 10.0)
+
+
+class Twofold(core.Interpreter):
+    """Two values in the place of one: a tuple, of which `lift` forgets constants."""
+
+    def aval(self, carried):
+        return mjax.typeof(carried[0])
+
+    def apply(self, primitive, carried, params):
+        return tuple(primitive.bind(*half, **params) for half in zip(*carried, strict=True))
+
+
+def test_errors_of_methods_name_the_interpreter_and_the_primitive():
+    with pytest.raises(TypeError) as caught:
+        Twofold().run(lambda x: lax.neg(x) * 2.0, (1.0, 2.0))
+    (note, *_) = caught.value.__notes__
+    assert note.startswith("Raised while Twofold interpreted primitive 'mul'.\nIt was applied at\n")
+    assert "test_custom_interpreter.py" in note
+    # An interpreter around it does not say so again.
+    with pytest.raises(TypeError) as caught:
+        Pairs().run(lambda x: Twofold().run(lambda y: y * 2.0, (x, x))[0], XS)
+    assert [n.startswith("Raised ") for n in caught.value.__notes__].count(True) == 1
 
 
 @mjax.custom_jvp
@@ -530,6 +555,14 @@ def test_custom_returns_a_list():
     jaxpr = mjax.make_jaxpr(lambda x: ruled(x, 2.0))(X)
     with pytest.raises(TypeError, match="Lost.custom returned None for primitive 'custom_jvp_call"):
         cls().run(core.jaxpr_as_fun(jaxpr), XS)
+
+
+def test_custom_need_not_run_the_function():
+    cls = type("Known", (Pairs,), {"custom": lambda self, *args: [XS]})
+    compare(cls().run(lambda x: ruled(x, 2.0) * 2.0, XS), both(lambda x: 2 * x, XS))
+    cls = type("Known", (Pairs,), {"custom": lambda self, *args: [XS, XS]})
+    with pytest.raises(TypeError, match="Known.custom returned .* its results are 1"):
+        cls().run(lambda x: ruled(x, 2.0), XS)
 
 
 class Mapped(core.Interpreter):
