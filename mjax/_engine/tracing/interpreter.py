@@ -472,7 +472,7 @@ def refuse_dead(tracer: Tracer) -> NoReturn:
     if is_reference(tracer.aval) and tracer.interp in interpreters():
         refuse_reference(tracer)
     refusal, name = tracer.interp.alive, tracer.interp.name
-    when = (f"outside of the {name} trace that made it, or in another thread," if refusal else
+    when = (f"outside of the {name} trace that made it, or in another thread" if refusal else
             f"after the {name} trace that made it had ended")
 
     def text() -> str:

@@ -39,11 +39,12 @@ def rules_of(primitive: Any) -> Rules:
     """The rules of a primitive, with their places."""
     table = Rules()
     for field, without in _WITHOUT.items():
-        rule = getattr(primitive, field) or (primitive.axis_batch if field == "batch" else None)
+        used = "axis_batch" if field == "batch" and primitive.batch is None else field
+        rule = getattr(primitive, used)
         reason = primitive.left_out.get(field)
         table[field] = (where(rule) if rule is not None else
                         without(primitive) if reason is None else f"left out: {reason}")
-        if rule is not None and field in primitive.derived:
+        if rule is not None and used in primitive.derived:
             table[field] = f"derived at {table[field]}"
     for platform, rule in (primitive.lowerings or {None: None}).items():
         table[f"lowering[{platform or 'any'}]"] = (
