@@ -89,6 +89,11 @@ class Exported:
         module = deserialize_artifact(self.mlir_module_serialized, new_context())
         return str(module) if serialized else module
 
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, avals)) for avals in (self.in_avals, self.out_avals))
+        return (f"<Exported {self.fun_name}: ({ins}) -> ({outs}), for {', '.join(self.platforms)}, "
+                f"{len(self.mlir_module_serialized):,} bytes>")
+
     def __str__(self) -> str:
         return f"Exported(fun_name={self.fun_name}, ...)"
 

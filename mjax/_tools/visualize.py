@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.inspection import inspect_sharding_p
 from mjax._engine.runtime.arrays.array import is_array
-from mjax._engine.runtime.arrays.shardings import Index, Sharding, bounds
+from mjax._engine.runtime.arrays.part_grid import part_grid
+from mjax._engine.runtime.arrays.shardings import Index, Sharding
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.tracing.flat import check_callable, function_name
 from mjax._engine.tracing.interpreter import Tracer
@@ -53,7 +56,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
 def _show(shape: tuple[int, ...], parts: Mapping[Any, Index], use_color: bool, scale: float,
           min_width: int, max_width: int,
           color_map: Callable[[float], Sequence[float]] | None) -> None:
-    rows = _cells(shape, parts)
+    rows = np.atleast_2d(part_grid(shape, parts)).tolist()
     texts = dict.fromkeys(text for row in rows for text in row)
     longest, columns = max(map(len, texts)) + 2, len(rows[0])
     width = max(longest, min(max(int(longest * scale), min_width), max_width // columns - 1))
@@ -66,19 +69,6 @@ def _show(shape: tuple[int, ...], parts: Mapping[Any, Index], use_color: bool, s
     print("┌" + "┬".join([bar] * columns) + "┐\n"
           + between.join(f"│{line}│\n" for line in lines)
           + "└" + "┴".join([bar] * columns) + "┘")
-
-
-def _cells(shape: tuple[int, ...], parts: Mapping[Any, Index]) -> list[list[str]]:
-    """The names of the devices that hold each part, as rows of a table."""
-    holders: dict[Any, list[Any]] = {}
-    for device, index in parts.items():
-        holders.setdefault(bounds(index, shape), []).append(device)
-    rows: dict[Any, list[str]] = {}
-    for place in sorted(holders):
-        devices = holders[place]
-        ids = ",".join(str(d.id) for d in devices)
-        rows.setdefault(place[:-1], []).append(f"{devices[0].platform.upper()} {ids}")
-    return list(rows.values())
 
 
 def _check_rank(shape: tuple[int, ...]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from mjax._engine.base.displays import display
 from mjax._engine.base.program_caches import generation
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
@@ -295,6 +296,8 @@ class Jaxpr:
         return print_jaxpr(self)
 
     __repr__ = __str__
+    _repr_html_ = display("mjax._engine.ir.html", "jaxpr_html")
+    __treescope_repr__ = display("mjax._engine.ir.treescope", "jaxpr_parts")
 
     def __copy__(self) -> Jaxpr:
         return self.replace()

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from mjax._engine.base.config import set_here
+from mjax._engine.base.displays import display
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import pickled_as, pickled_by
@@ -216,6 +217,8 @@ class _AxisTypes:
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
+    _repr_html_ = display("mjax._engine.ir.html", "mesh_html")
+
 
 class AbstractMesh(_AxisTypes):
     """Names and sizes of mesh axes, without devices.
@@ -311,6 +314,8 @@ class AbstractMesh(_AxisTypes):
 
     def __repr__(self) -> str:
         return f"AbstractMesh({self._axes_text()})"
+
+    __treescope_repr__ = display("mjax._engine.ir.treescope", "abstract_mesh_parts")
 
 
 @pickled_as("partition_spec_v1")
@@ -442,6 +447,8 @@ class Mesh(_AxisTypes):
 
     def __repr__(self) -> str:
         return f"Mesh({self.abstract_mesh._axes_text()})"
+
+    __treescope_repr__ = display("mjax._engine.ir.treescope", "mesh_parts")
 
 
 class _Entered(threading.local):

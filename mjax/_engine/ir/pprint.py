@@ -36,7 +36,7 @@ class _Names(dict[Any, str]):
         return name
 
 
-class _Printer:
+class Printer:
     def __init__(self, source_info: bool, use_color: bool):
         self.names = _Names()
         self.used: set[Any] = set()
@@ -86,10 +86,10 @@ class _Printer:
             return line + self.source(eqn)
         left = " ".join(map(self.result, eqn.outvars))
         name = self.paint(eqn.primitive.name, _BOLD)
-        params = _shown(eqn.primitive, eqn.params)
+        params = shown_params(eqn.primitive, eqn.params)
         if params:
             inner = indent + "  "
-            bodies = _bodies(eqn.primitive, params)
+            bodies = bodies_of(eqn.primitive, params)
             items = [f"{k}={self.body(v, inner) if k in bodies else self.param(v)}"
                      for k, v in sorted(params.items())]
             # One line unless a jaxpr is among them: then one param a line.
@@ -108,23 +108,32 @@ class _Printer:
             e.at(self.names[jaxpr.invars[e.index]]) if isinstance(e, OperandEffect)
             and e.index is not None else e for e in jaxpr.effects)
 
-    def jaxpr(self, jaxpr: Any, indent: str = "") -> str:
+    def reads(self, jaxpr: Any) -> None:
+        """Notes which variables have readers: the others are printed as `_`."""
         self.used.update(v for eqn in jaxpr.eqns for v in eqn.invars if not hasattr(v, "val"))
         self.used.update(v for v in jaxpr.outvars if not hasattr(v, "val"))
+
+    def head(self, jaxpr: Any) -> str:
         consts = " ".join(map(self.binder, jaxpr.constvars))
         ins = " ".join(map(self.binder, jaxpr.invars))
+        return f"{{ {self.paint('lambda', _BOLD)} {consts} ; {ins}. {self.paint('let', _BOLD)}"
+
+    def tail(self, jaxpr: Any) -> str:
         effects = f" : {{{self.effects(jaxpr)}}}" if jaxpr.effects else ""
-        head = f"{indent}{{ {self.paint('lambda', _BOLD)} {consts} ; {ins}. "
-        body = [self.eqn(eqn, indent + "    ") for eqn in jaxpr.eqns]
         outs = ", ".join(map(self.atom, jaxpr.outvars)) + ("," if len(jaxpr.outvars) == 1 else "")
-        let = self.paint("let", _BOLD)
-        tail = f"{self.paint('in', _BOLD)} ({outs}){effects} }}"
+        return f"{self.paint('in', _BOLD)} ({outs}){effects} }}"
+
+    def jaxpr(self, jaxpr: Any, indent: str = "") -> str:
+        self.reads(jaxpr)
+        head = indent + self.head(jaxpr)
+        body = [self.eqn(eqn, indent + "    ") for eqn in jaxpr.eqns]
+        tail = self.tail(jaxpr)
         if not body:
-            return f"{head}{let} {tail}"
-        return "\n".join([f"{head}{let}", *body, f"{indent}  {tail}"])
+            return f"{head} {tail}"
+        return "\n".join([head, *body, f"{indent}  {tail}"])
 
 
-def _shown(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+def shown_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
     """The params to print."""
     rule = getattr(primitive, "pretty", None)
     if rule is None:
@@ -137,7 +146,7 @@ def _shown(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
         raise
 
 
-def _bodies(primitive: Any, params: dict[str, Any]) -> Iterable[str]:
+def bodies_of(primitive: Any, params: dict[str, Any]) -> Iterable[str]:
     """The names of params that hold programs: by the schema, if the primitive declares one."""
     schema = getattr(primitive, "schema", None)
     if schema is not None:
@@ -152,11 +161,11 @@ def _value_text(value: Any) -> str:
 
 def print_jaxpr(jaxpr: Any, *, source_info: bool = False, use_color: bool | None = None) -> str:
     """The text of a jaxpr."""
-    return _Printer(source_info, bool(use_color)).jaxpr(jaxpr)
+    return Printer(source_info, bool(use_color)).jaxpr(jaxpr)
 
 
 def print_eqn(eqn: Any, named: Iterable[Any]) -> str:
     """The text of one equation, in which these of its results have names."""
-    printer = _Printer(False, False)
+    printer = Printer(False, False)
     printer.used.update(named)
     return printer.eqn(eqn, "")

@@ -63,6 +63,9 @@ class Custom(MadeOfFunctions):
         self.signatures = ProgramCache(64)
         self._closed_over: list[Tracer] | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.fun!r}>"
+
     def rules(self) -> dict[str, Any]:
         """The functions that define the rules, by name."""
         raise NotImplementedError

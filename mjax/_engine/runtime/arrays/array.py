@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.displays import display
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.util import pickled_as
@@ -24,6 +25,7 @@ from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim.dlpack import to_dlpack
 
+_TREESCOPE = "mjax._engine.runtime.arrays.treescope"
 #: The largest values, in bytes, that are kept for NumPy.
 _KEPT = 4096
 
@@ -444,6 +446,10 @@ class Array(metaclass=_ArrayMeta):
         tail = f"dtype={self.dtype}{weak})"
         return f"Array({text}, {tail}" if last_line + len(tail) < 100 else (
             f"Array({text},\n      {tail}")
+
+    _repr_html_ = display("mjax._engine.runtime.arrays.html", "array_html")
+    __treescope_repr__ = display(_TREESCOPE, "array_parts")
+    __treescope_ndarray_adapter__ = display(_TREESCOPE, "array_adapter")
 
     @boundary
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.displays import display
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.sockets import sockets
@@ -145,6 +146,8 @@ class Sharding:
     def __reduce__(self) -> Any:
         msg = "shardings refer to this process's devices and cannot be pickled."
         raise TypeError(msg)
+
+    _repr_html_ = display("mjax._engine.runtime.arrays.html", "sharding_html")
 
 
 class MeshSharding(Sharding):
@@ -448,6 +451,8 @@ class NamedSharding(MeshSharding):
     def __repr__(self) -> str:
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
+
+    __treescope_repr__ = display("mjax._engine.ir.treescope", "named_sharding_parts")
 
 
 def _named_sharding(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:
