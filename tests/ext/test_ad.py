@@ -209,6 +209,7 @@ def test_symbolic_zeros():
     zero = ad.Zero(mjax.typeof(X))
     assert isinstance(ad.Zero.from_primal_value(X), ad.Zero)
     np.testing.assert_array_equal(ad.instantiate_zeros(zero), 0 * X)
+    np.testing.assert_array_equal(zero.instantiate(), 0 * X)
     assert ad.instantiate_zeros(X) is X
     assert ad.add_tangents(zero, X) is X and ad.add_tangents(X, zero) is X
     np.testing.assert_array_equal(ad.add_tangents(X, Y), X + Y)

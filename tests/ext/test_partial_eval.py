@@ -29,6 +29,20 @@ def test_tracing_flat_functions():
     assert consts[0] is big and len(consts) == 1
 
 
+def test_programs_have_the_names_of_their_functions():
+    def double(x):
+        return [2 * x]
+
+    info = mjax.api_util.debug_info("mine", double, (X,), {})
+    fun, other = lu.wrap_init(double, debug_info=info), info._replace(traced_for="other")
+    trace = partial_eval.trace_to_jaxpr_dynamic
+    assert trace(fun, [F3])[0].debug_info == info and info.arg_names == ("x",)
+    assert trace(fun, [F3], other)[0].debug_info == other
+    assert trace(double, [F3])[0].debug_info.func_name == "double"
+    unknown = [partial_eval.PartialVal.unknown(F3)]
+    assert partial_eval.trace_to_jaxpr_nounits(fun, unknown)[0].debug_info.traced_for == "mine"
+
+
 def test_dce():
     jaxpr, *_ = partial_eval.trace_to_jaxpr_dynamic(
         lambda x, y: [lax.sin(x), lax.cos(y)], [F3, F3])

@@ -72,6 +72,9 @@ def instantiate(tangent: Any) -> Any:
     return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
 
 
+Zero.instantiate = instantiate
+
+
 def aval_of(x: Any) -> Any:
     """The type of an operand of a transpose rule, which may be undefined."""
     return x.aval if type(x) is UndefinedPrimal else typeof(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from mjax._engine.ir.types import typeof, typeof_handlers
@@ -18,11 +18,13 @@ class Zero:
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad
-      >>> ad.instantiate_zeros(ad.Zero(core.ShapedArray((2,), jnp.dtype("float32"))))
+      >>> ad.Zero(core.ShapedArray((2,), jnp.dtype("float32"))).instantiate()
       Array([0., 0.], dtype=float32)
     """
 
     __slots__ = ("aval",)
+    #: The array of zeros; `primitives/tangents.py` defines it.
+    instantiate: Callable[[Zero], Any]
 
     def __init__(self, aval: Any):
         self.aval = aval

@@ -23,7 +23,7 @@ Val: TypeAlias = Any
 
 def info_of(fun: Any, given: Any, traced_for: str) -> DebugInfo:
     """The names for messages: those given, those of the function, or its bare name."""
-    found = given or getattr(fun, "debug_info", None)
+    found = getattr(fun, "debug_info", None) if given in (None, no_debug_info) else given
     return found if isinstance(found, DebugInfo) else DebugInfo(
         traced_for, function_name(getattr(fun, "f", fun)))
 
