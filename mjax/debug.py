@@ -7,6 +7,7 @@ from mjax._engine.runtime.effects.callbacks import debug_callback as callback
 from mjax._engine.runtime.effects.callbacks import debug_log as log
 from mjax._engine.runtime.effects.callbacks import debug_print as print
 from mjax._tools.breakpoint import breakpoint
+from mjax._tools.drawing import Drawing, draw
 from mjax._tools.flops import Flops, flops
 from mjax._tools.visualize import (
     inspect_array_sharding,
@@ -14,8 +15,8 @@ from mjax._tools.visualize import (
     visualize_sharding,
 )
 
-__all__ = ["DebugEffect", "Flops", "NaNSource", "OrderedDebugEffect", "breakpoint", "callback",
-           "flops", "inspect_array_sharding", "log", "nan_source", "print",
+__all__ = ["DebugEffect", "Drawing", "Flops", "NaNSource", "OrderedDebugEffect", "breakpoint",
+           "callback", "draw", "flops", "inspect_array_sharding", "log", "nan_source", "print",
            "visualize_array_sharding", "visualize_sharding"]
 
 face("mjax.debug")
