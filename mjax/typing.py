@@ -1,7 +1,7 @@
 """Types for annotations of functions that take arrays and dtypes."""
 
 from mjax._engine.base.faces import face
-from mjax._numpy.annotations import ArrayLike, DTypeLike
+from mjax._engine.runtime.arrays.annotations import ArrayLike, DTypeLike
 
 __all__ = ["ArrayLike", "DTypeLike"]
 

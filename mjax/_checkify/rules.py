@@ -98,7 +98,7 @@ def checks_of(primitive: Primitive, errors: frozenset[Any], out_avals: Sequence[
 # ---- numbers ---------------------------------------------------------------------------
 
 
-@jit(inline=True)  # type: ignore[untyped-decorator]
+@jit(inline=True)
 def _any_nan(*outs: Any) -> Any:
     found = [reductions.reduce_or(arithmetic.ne(x, x), range(typeof(x).ndim)) for x in outs]
     first, *rest = found
@@ -107,7 +107,7 @@ def _any_nan(*outs: Any) -> Any:
     return first
 
 
-@jit(inline=True)  # type: ignore[untyped-decorator]
+@jit(inline=True)
 def _any_zero(y: Any) -> Any:
     return reductions.reduce_or(arithmetic.eq(y, np.zeros((), typeof(y).dtype)[()]),
                                 range(typeof(y).ndim))
@@ -160,7 +160,7 @@ register_check(None, Check(
 # ---- indices ---------------------------------------------------------------------------
 
 
-@jit(inline=True, static_argnums=(1, 2, 3))  # type: ignore[untyped-decorator]
+@jit(inline=True, static_argnums=(1, 2, 3))
 def _outside(indices: Any, last: tuple[int, ...], axes: tuple[int, ...], sizes: tuple[int, ...]
              ) -> tuple[Any, Any]:
     """Whether an index vector is out of bounds; the first such index, its axis and its size.

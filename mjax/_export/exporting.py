@@ -42,7 +42,7 @@ def default_export_platform() -> str:
 
 
 @boundary
-def export(fun_jit: Wrapped, *, platforms: Sequence[str] | None = None,
+def export(fun_jit: Wrapped[..., Any], *, platforms: Sequence[str] | None = None,
            disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable[..., Exported]:
     """A function that exports a jitted function for the types of its arguments.
 

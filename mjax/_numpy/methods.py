@@ -421,6 +421,6 @@ for _name, _method in references.METHODS.items():
     setattr(Tracer, _name, _only_of_references(_name, _method))
 for _name in (METHODS | PROPERTIES).keys() - {"at"}:
     setattr(Ref, _name, property(_lacks(_name, "read the reference with ref[...].")))
-Tracer.__iter__ = Array.__iter__ = _iterate  # type: ignore[attr-defined]
+Tracer.__iter__ = Array.__iter__ = _iterate  # type: ignore[attr-defined, method-assign]
 Tracer.nbytes = property(lambda self: typeof(self).size * self.dtype.itemsize)  # type: ignore[attr-defined]
 Tracer.itemsize = property(lambda self: self.dtype.itemsize)  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
+from mjax._engine.base.signatures import T
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjaxlib_shim import trees
@@ -89,8 +90,8 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> P
         raise
 
 
-def tree_map(f: Callable[..., Any], tree: Any, *rest: Any,
-             is_leaf: Callable[[Any], bool] | None = None) -> Any:
+def tree_map(f: Callable[..., Any], tree: T, *rest: Any,
+             is_leaf: Callable[[Any], bool] | None = None) -> T:
     """Applies `f` to the leaves of a tree, with those of further trees beside them.
 
     Args:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, overload
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.trace_body import Body, found_again, stage_body
@@ -68,6 +69,15 @@ from mjax._engine.tracing.rule_errors import carriers, refuse
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
 
 
+@overload
+def shard_map(f: Callable[P, R], /, *, out_specs: Any,
+              in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
+              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True
+              ) -> Function[P, R]: ...
+@overload
+def shard_map(*, out_specs: Any, in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
+              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True
+              ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 @boundary
 def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
               in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,

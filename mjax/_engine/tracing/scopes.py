@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import Scope
 from mjax._engine.tracing.flat import check_callable, function_name, wraps
@@ -61,7 +62,7 @@ def calling(name: str, f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> A
 
 
 @boundary
-def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+def named_call(fun: Callable[P, R], *, name: str | None = None) -> Function[P, R]:
     """A function whose operations have its name; see `named_scope`.
 
     Args:

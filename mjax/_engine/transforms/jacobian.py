@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P
 from mjax._engine.base.util import alias
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path
@@ -99,8 +100,8 @@ def _numbers(columns: Any, out: Any) -> Any:
 
 
 @boundary
-def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-           holomorphic: bool = False) -> Callable[..., Any]:
+def jacfwd(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+           holomorphic: bool = False) -> Function[P, Any]:
     """A function that gives the Jacobian of `fun`, column by column in forward mode.
 
     Args:
@@ -147,8 +148,8 @@ def jacfwd(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: b
 
 
 @boundary
-def jacrev(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-           holomorphic: bool = False, allow_int: bool = False) -> Callable[..., Any]:
+def jacrev(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+           holomorphic: bool = False, allow_int: bool = False) -> Function[P, Any]:
     """A function that gives the Jacobian of `fun`, row by row in reverse mode.
 
     Args:
@@ -198,8 +199,8 @@ jacobian = alias(jacrev, "jacobian")
 
 
 @boundary
-def hessian(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-            holomorphic: bool = False) -> Callable[..., Any]:
+def hessian(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+            holomorphic: bool = False) -> Function[P, Any]:
     """A function that gives the Hessian of `fun`: `jacfwd` of `jacrev`.
 
     Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes

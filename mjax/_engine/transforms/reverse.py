@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, overload
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import A, Function, P, R, T
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.pytree import (
@@ -131,6 +132,15 @@ def _cotangents(who: str, ct: Any, out_tree: Any, out_avals: Sequence[Any],
     return leaves
 
 
+@overload
+def vjp(fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = False,
+        reduce_axes: Any = ()) -> tuple[R, Callable[..., Any]]: ...
+@overload
+def vjp(fun: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True],
+        reduce_axes: Any = ()) -> tuple[R, Callable[..., Any], A]: ...
+@overload
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool, reduce_axes: Any = ()
+        ) -> tuple[Any, ...]: ...
 @boundary
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Any = ()
         ) -> Any:
@@ -174,6 +184,19 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     return (*results, flat.aux) if has_aux else results
 
 
+@overload
+def value_and_grad(fun: Callable[Concatenate[T, P], R], argnums: Literal[0] = 0,
+                   has_aux: Literal[False] = False, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Any = ()
+                   ) -> Function[Concatenate[T, P], tuple[R, T]]: ...
+@overload
+def value_and_grad(fun: Callable[Concatenate[T, P], tuple[R, A]], argnums: Literal[0] = 0, *,
+                   has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
+                   reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[tuple[R, A], T]]: ...
+@overload
+def value_and_grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+                   holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
+                   ) -> Function[P, tuple[Any, Any]]: ...
 @boundary
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
                    has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
@@ -289,6 +312,19 @@ def _check_grad_output(fun: Callable[..., Any], outs: Sequence[Any], tree: Any,
         raise TypeError(msg)
 
 
+@overload
+def grad(fun: Callable[Concatenate[T, P], Any], argnums: Literal[0] = 0,
+         has_aux: Literal[False] = False, holomorphic: bool = False, allow_int: bool = False,
+         reduce_axes: Any = ()
+         ) -> Function[Concatenate[T, P], T]: ...
+@overload
+def grad(fun: Callable[Concatenate[T, P], tuple[Any, A]], argnums: Literal[0] = 0, *,
+         has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
+         reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[T, A]]: ...
+@overload
+def grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+         holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
+         ) -> Function[P, Any]: ...
 @boundary
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
          holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()

@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
@@ -45,9 +46,9 @@ from mjax._engine.transforms.elements import (
 
 
 @boundary
-def vmap(fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0,
+def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0,
          axis_name: Hashable | None = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None, sum_match: bool = False) -> Callable[..., Any]:
+         spmd_axis_name: Any = None, sum_match: bool = False) -> Function[P, R]:
     """A function that maps `fun` over axes of its arguments, as one vectorized computation.
 
     Args:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.signatures import Operands, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.branches.branches import Branches
@@ -39,7 +40,13 @@ from mjax._engine.tracing.reference import check_aliases
 _int32 = np.dtype(np.int32)
 
 
-@boundary
+@overload
+def cond(pred: Any, true_fun: Callable[[*Operands], R],
+         false_fun: Callable[[*Operands], R], *operands: *Operands) -> R: ...
+@overload
+def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any,
+         operand: Any = NOT_GIVEN) -> R: ...
+@boundary  # type: ignore[misc]
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any,
          operand: Any = NOT_GIVEN) -> Any:
     """Applies one of two functions, chosen by a predicate.
@@ -87,8 +94,8 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 @boundary
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
-           operand: Any = NOT_GIVEN) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any,
+           operand: Any = NOT_GIVEN) -> R:
     """Applies one of several functions, chosen by an index.
 
     It means `branches[clip(index, 0, len(branches) - 1)](*operands)`, for an index that need

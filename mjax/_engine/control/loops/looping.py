@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from mjax._engine.base.errors import (
     LazyValueError,
 )
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import C, X, Y
 from mjax._engine.base.thread import thread
 from mjax._engine.control.loops import scan_frame as _scan_frame  # noqa: F401  # rules of scan
 from mjax._engine.control.loops import while_frame as _while_frame  # noqa: F401  # rules of while
@@ -57,6 +58,14 @@ from mjax._engine.transforms.vmap import vmap
 # ---- scan ------------------------------------------------------------------------------
 
 
+@overload
+def scan(f: Callable[[Any, X], tuple[Any, Y]], init: complex, xs: X | None = None,
+         length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False) -> tuple[Any, Y]: ...
+@overload
+def scan(f: Callable[[C, X], tuple[C, Y]], init: C, xs: X | None = None,
+         length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
+         _split_transpose: bool = False) -> tuple[C, Y]: ...
 @boundary
 def scan(f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None,
          length: int | None = None, reverse: bool = False, unroll: int | bool = 1,
@@ -271,7 +280,7 @@ def _python_scan(f: Any, init: Any, leaves: Sequence[Any], xs_tree: Any, loop: L
 
 
 @boundary
-def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y:
     """Applies a function to each slice along the leading axes, one after the other.
 
     If there is enough memory, `vmap` is faster; `batch_size` is a compromise.
@@ -328,6 +337,11 @@ def _blocks(x: Any, count: int, size: int) -> Any:
 # ---- while and for ---------------------------------------------------------------------
 
 
+@overload
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: complex
+               ) -> Any: ...
+@overload
+def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C: ...
 @boundary
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
                ) -> Any:
@@ -400,6 +414,12 @@ def _python_while(goes_on: Any, cond_fun: Any, body_fun: Any, value: Any) -> Any
     return tree_map(_as_array, value)
 
 
+@overload
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: complex, *,
+              unroll: int | bool | None = None) -> Any: ...
+@overload
+def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, C], C], init_val: C, *,
+              unroll: int | bool | None = None) -> C: ...
 @boundary
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init_val: Any, *,
               unroll: int | bool | None = None) -> Any:

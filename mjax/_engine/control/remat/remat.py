@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.util import alias, per_item
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.calls.static_arguments import Static, StaticArguments
@@ -168,11 +169,11 @@ _not_given = _NotGiven()
 
 
 @boundary
-def checkpoint(fun: Callable[..., Any], *, prevent_cse: bool | Sequence[Any] = True,
+def checkpoint(fun: Callable[P, R], *, prevent_cse: bool | Sequence[Any] = True,
                policy: Callable[..., Any] | None = None,
                static_argnums: int | Sequence[int] = (),
                static_argnames: str | Iterable[str] = (), concrete: Any = _not_given
-               ) -> Callable[..., Any]:
+               ) -> Function[P, R]:
     """Makes a function save little for its derivative, and compute the rest a second time.
 
     Values and derivatives are those of `fun`. When it is differentiated (`grad`, `vjp`,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from mjaxlib_shim import arrays as shim
 from mjaxlib_shim.dlpack import to_dlpack
 
 _TREESCOPE = "mjax._engine.runtime.arrays.treescope"
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array_methods import ArrayMethods
+else:
+    ArrayMethods = object  # `mjax._numpy.methods` sets them on `Array`
+
 #: The largest values, in bytes, that are kept for NumPy.
 _KEPT = 4096
 
@@ -39,7 +44,7 @@ class _ArrayMeta(type):
                 or type.__instancecheck__(cls, instance))
 
 
-class Array(metaclass=_ArrayMeta):
+class Array(ArrayMethods, metaclass=_ArrayMeta):
     """An n-dimensional array on one or several devices.
 
     Made by `mjax.numpy`, `mjax.device_put` and the results of computations; operators and
@@ -383,7 +388,6 @@ class Array(metaclass=_ArrayMeta):
         raise NotImplementedError(msg)
 
     #: From `mjax.numpy`, as the operators are.
-    __iter__: Callable[[Array], Iterator[Any]]
 
     def __buffer__(self, flags: int) -> memoryview:
         return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs

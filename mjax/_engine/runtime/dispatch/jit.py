@@ -11,12 +11,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
+from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
@@ -46,7 +47,7 @@ from mjax._engine.runtime.dispatch.sharding_arguments import (
     out_shardings_of,
 )
 from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
-from mjax._engine.runtime.dispatch.stages import Lowered, Traced, out_info
+from mjax._engine.runtime.dispatch.stages import JitFunction, Lowered, Traced, out_info
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
 from mjax._engine.tracing.flat import (
@@ -69,6 +70,20 @@ _flatten = registry.flatten
 _ARRAYS = frozenset({Array, Packed, PendingArray, Ref})
 
 
+@overload
+def jit(fun: Callable[P, R], /, *, in_shardings: Any = None, out_shardings: Any = None,
+        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
+        donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
+        backend: str | None = None, inline: bool = False,
+        compiler_options: dict[str, Any] | None = None
+        ) -> JitFunction[P, R]: ...
+@overload
+def jit(*, in_shardings: Any = None, out_shardings: Any = None,
+        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
+        donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
+        backend: str | None = None, inline: bool = False,
+        compiler_options: dict[str, Any] | None = None
+        ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 @boundary
 def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
         out_shardings: Any = None, static_argnums: Any = None,
@@ -154,11 +169,11 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
     return wraps(fun)(function)
 
 
-def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any = None,
+def pjit(fun: Callable[P, R], in_shardings: Any = None, out_shardings: Any = None,
          static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
          donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
          backend: str | None = None, inline: bool = False,
-         compiler_options: dict[str, Any] | None = None) -> Any:
+         compiler_options: dict[str, Any] | None = None) -> JitFunction[P, R]:
     """`mjax.jit` that also takes all its arguments by position; see there.
 
     Example:
@@ -167,7 +182,8 @@ def pjit(fun: Callable[..., Any], in_shardings: Any = None, out_shardings: Any =
       Array(2, dtype=int32, weak_type=True)
     """
     options = locals()
-    return jit(options.pop("fun"), **options)
+    jitted: JitFunction[P, R] = jit(options.pop("fun"), **options)
+    return jitted
 
 
 def _device_of(device: Any, backend: str | None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
+from mjax._engine.base.signatures import Function, P, R_co
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -503,7 +504,7 @@ class Compiled(_Bound):
 
 
 @runtime_checkable
-class Wrapped(Protocol):
+class Wrapped(Protocol[P, R_co]):
     """A function from `jit`: it can be called, or taken through the stages one by one.
 
     Example:
@@ -512,7 +513,7 @@ class Wrapped(Protocol):
       True
     """
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Runs it; arguments of new types compile it first."""
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
@@ -520,6 +521,16 @@ class Wrapped(Protocol):
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The second stage: its StableHLO module for arguments like these."""
+
+
+class JitFunction(Wrapped[P, R_co], Function[P, R_co], Protocol[P, R_co]):
+    """The type of a function from `jit` for type checkers."""
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results for arguments like these, without computing them."""
+
+    def clear_cache(self) -> None:
+        """Forgets the programs of this function."""
 
 
 #: Options of XLA, by name.
