@@ -8,6 +8,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import P, R
 from mjax._engine.control.custom.custom_vjp import custom_vjp
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import Partial, tree_leaves, tree_structure
@@ -24,7 +25,7 @@ from mjax._engine.tracing.stage import eval_jaxpr, stage
 
 
 @boundary
-def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
+def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> custom_vjp[P, R]:
     """A function that returns its own pullback as second result.
 
     Args:
@@ -66,7 +67,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         program = jaxpr.replace(consts=[None] * len(jaxpr.consts))
         return out, Partial(functools.partial(_pulled_back, program, flat.out_tree), jaxpr.consts)
 
-    wrapped = custom_vjp(output)
+    wrapped: custom_vjp[P, R] = custom_vjp(output)
     wrapped.defvjp(fwd, lambda pullback, ct: pullback(*tree_leaves(ct)))
     return wrapped
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import P, R
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
@@ -92,7 +93,7 @@ custom_jvp_call_p.def_users_rule(
 # ---- public class ----------------------------------------------------------------------
 
 
-class custom_jvp(Custom):
+class custom_jvp(Custom[P, R]):
     """A function with a derivative of its own: `jvp`, `grad` and the others run the rule.
 
     Use it as a decorator, and define the rule with `defjvp` or `defjvps`.
@@ -179,7 +180,7 @@ class custom_jvp(Custom):
                 msg = (f"defjvps of {self.describe()} was given {len(jvps)} functions for "
                        f"{len(primals)} arguments; give one, or None, for each.")
                 raise TypeError(msg)
-            out = self(*primals)
+            out: Any = self.call(primals, {})
             terms = [term(tangent, out, *primals) for term, tangent in
                      zip(jvps, tangents, strict=True) if term is not None]
             return out, tree_map(_sum, out, *terms)

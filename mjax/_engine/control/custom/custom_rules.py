@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
 from mjax._engine.base.program_caches import ProgramCache
+from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.closures import MadeOfFunctions, closed_over
 from mjax._engine.control.custom.custom_arguments import Arguments
@@ -31,7 +32,7 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.interpreter import Tracer
 
 
-class Custom(MadeOfFunctions):
+class Custom(MadeOfFunctions, Generic[P, R]):
     """A function with rules: the base of `custom_jvp` and `custom_vjp`."""
 
     who: ClassVar[str]
@@ -46,7 +47,7 @@ class Custom(MadeOfFunctions):
     given = False
     symbolic_zeros: bool = False
 
-    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Sequence[int] = (),
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = (),
                  nondiff_argnames: str | Sequence[str] = ()):
         check_callable(self.who, fun)
         # Not its dict: another such class keeps its own fields there.
@@ -56,7 +57,7 @@ class Custom(MadeOfFunctions):
                                   if name != "__wrapped__" and not hasattr(type(self), name)})
         if not hasattr(fun, "__name__"):
             self.__name__ = function_name(fun)
-        self.fun = fun
+        self.fun: Callable[..., Any] = fun
         self.arguments = Arguments.of(self.who, fun, nondiff_argnums, nondiff_argnames)
         self.nondiff_argnums = self.arguments.nondiff
         #: Facts about the function, per static arguments and types of the others.
@@ -89,11 +90,12 @@ class Custom(MadeOfFunctions):
             self._closed_over = []
         return self._closed_over
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self.definers and "fun" in self.__dict__:
-            return getattr(self.fun, name)
-        msg = f"{type(self).__name__!r} object has no attribute {name!r}"
-        raise AttributeError(msg)
+    if not TYPE_CHECKING:  # checkers would take any attribute for one of these
+        def __getattr__(self, name):
+            if name in self.definers and "fun" in self.__dict__:
+                return getattr(self.fun, name)
+            msg = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(msg)
 
     def describe(self) -> str:
         """The name of the function in messages."""
@@ -107,14 +109,15 @@ class Custom(MadeOfFunctions):
         """Refuses values of `nondiff_argnums`."""
 
     @boundary
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Calls the function."""
         if not self.given:
             rule, one = ("rule", "one") if len(self.rules()) == 1 else ("rules", "some")
             msg = (f"{self.describe()} has no {rule} yet: give it {one} with "
                    f"{self.__name__}.{self.definer}.")
             raise AttributeError(msg)
-        return self.call(args, kwargs)
+        out: R = self.call(args, kwargs)
+        return out
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the function with its rules."""

@@ -17,6 +17,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.folding import boundary, calling
+from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
@@ -288,7 +289,7 @@ def _tree_differences(expected: Any, given: Any) -> str:
 # ---- public class ----------------------------------------------------------------------
 
 
-class custom_vjp(Custom):
+class custom_vjp(Custom[P, R]):
     """A function with a pullback of its own, which `grad`, `vjp` and the others run.
 
     Use it as a decorator, and define the rules with `defvjp`. It does not support forward mode.

@@ -16,6 +16,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list
 from mjax._engine.control.custom.custom_batching import Rule
@@ -146,7 +147,7 @@ class UsersRule(Rule):
 # ---- public class ----------------------------------------------------------------------
 
 
-class custom_vmap(Custom):
+class custom_vmap(Custom[P, R]):
     """A function with a batching rule of its own: `vmap` runs the rule.
 
     Use it as a decorator, and define the rule with `def_vmap`. Derivatives of the function under
@@ -182,7 +183,7 @@ class custom_vmap(Custom):
     who, definer = "custom_vmap", "def_vmap"
     vmap_rule: Callable[..., Any] | None = None
 
-    def __init__(self, fun: Callable[..., Any]):
+    def __init__(self, fun: Callable[P, R]):
         super().__init__(fun)
 
     def rules(self) -> dict[str, Any]:
@@ -225,7 +226,7 @@ class custom_vmap(Custom):
 
 
 @boundary
-def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
+def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
     """A function that `vmap` applies to one element of the batch after the other, by a loop.
 
     Args:
@@ -249,12 +250,12 @@ def sequential_vmap(f: Callable[..., Any]) -> custom_vmap:
         leaves, tree = tree_flatten(args)
         flags = tree_flatten(in_batched)[0]
         if not any(flags):  # only tangents are
-            out = f(*args)
+            out = sequential.fun(*args)
             return out, tree_map(lambda _: False, out)
 
         shared, mapped = partition_list(flags, leaves)
-        out = loop_map(lambda element: sequential(*tree.unflatten(
-            merge_lists(flags, shared, element))), mapped)
+        out = loop_map(lambda element: sequential.call(tree.unflatten(
+            merge_lists(flags, shared, element)), {}), mapped)
         return out, tree_map(lambda _: True, out)
 
     sequential.def_vmap(rule)
