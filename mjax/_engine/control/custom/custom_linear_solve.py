@@ -10,6 +10,7 @@ Source: the public interface of `jax.lax`; Christianson 1994 (implicit different
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import transpose_jaxpr
 
 linear_solve_p = EnginePrimitive("custom_linear_solve", params={
-    "const_lengths": tuple[Any, ...], "jaxprs": tuple[Jaxpr | None, ...]}, multiple_results=True,
+    "const_lengths": tuple[int, ...], "jaxprs": tuple[Jaxpr | None, ...]}, multiple_results=True,
     types_cacheable=False, own_varying=True)
 
 
@@ -56,6 +57,16 @@ class LinearSolve(Record):
         return LinearSolve(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
+def _by_name(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, for tuples in the params too: programs that are read from files have those."""
+
+    @functools.wraps(rule)
+    def call(*args: Any, const_lengths: Any, jaxprs: Any) -> Any:
+        return rule(*args, const_lengths=LinearSolve(*const_lengths), jaxprs=LinearSolve(*jaxprs))
+
+    return call
+
+
 def _split(values: Sequence[Any], const_lengths: LinearSolve) -> tuple[LinearSolve, list[Any]]:
     """Splits operands into those of each function and those of the right-hand side."""
     *consts, b = split_list(values, const_lengths)
@@ -68,12 +79,14 @@ def _bind_solve(consts: LinearSolve, b: Sequence[Any], jaxprs: LinearSolve) -> l
 
 
 @linear_solve_p.def_effectful_abstract_eval
+@_by_name
 def _solve_type(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> Any:
     places, b = _split(range(len(avals)), const_lengths)
     return jaxprs.solve.out_avals, renumbered(jaxprs.solve.effects, [*places.solve, *b])
 
 
 @linear_solve_p.def_typecheck
+@_by_name
 def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> None:
     consts, b = _split(avals, const_lengths)
     for name, jaxpr, own in zip(LinearSolve._fields, jaxprs, consts, strict=True):
@@ -89,6 +102,7 @@ def _solve_typecheck(*avals: Any, const_lengths: LinearSolve, jaxprs: LinearSolv
 
 
 @linear_solve_p.def_cast_varying
+@_by_name
 def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, jaxprs: LinearSolve
                   ) -> Any:
     """The right-hand side, the solution, and all results of the functions vary alike, leaf by
@@ -116,12 +130,14 @@ def _solve_cast_varying(varying: Sequence[Axes], *, const_lengths: LinearSolve, 
 
 
 @linear_solve_p.def_impl
+@_by_name
 def _solve_impl(*args: Any, const_lengths: LinearSolve, jaxprs: LinearSolve) -> list[Any]:
     consts, b = _split(args, const_lengths)
     return eval_jaxpr(jaxprs.solve, jaxprs.solve.consts, *consts.solve, *b)
 
 
 @linear_solve_p.def_lowering
+@_by_name
 def _solve_lowering(ctx: Any, *operands: Any, const_lengths: LinearSolve, jaxprs: LinearSolve
                     ) -> Any:
     consts, b = _split(operands, const_lengths)
@@ -132,6 +148,7 @@ def _solve_lowering(ctx: Any, *operands: Any, const_lengths: LinearSolve, jaxprs
 
 
 @linear_solve_p.def_jvp
+@_by_name
 def _solve_jvp(primals: Any, tangents: Any, *, const_lengths: LinearSolve, jaxprs: LinearSolve
                ) -> Any:
     x = linear_solve_p.bind(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
@@ -169,6 +186,7 @@ def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x:
 
 
 @linear_solve_p.def_transpose
+@_by_name
 def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: LinearSolve
                      ) -> Any:
     consts, b = _split(args, const_lengths)
@@ -194,6 +212,7 @@ def _solve_transpose(cts: Any, *args: Any, const_lengths: LinearSolve, jaxprs: L
 
 
 @linear_solve_p.def_axis_batch
+@_by_name
 def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearSolve,
                  jaxprs: LinearSolve) -> Any:
     """Batches all leaves that any of the four functions computes from a batched leaf."""
@@ -218,7 +237,7 @@ def _solve_batch(axis: AxisData, args: Any, dims: Any, *, const_lengths: LinearS
 
 @linear_solve_p.def_pretty
 def _solve_pretty(params: dict[str, Any]) -> dict[str, Any]:
-    jaxprs = {name: jaxpr for name, jaxpr in params["jaxprs"]._asdict().items()
+    jaxprs = {name: jaxpr for name, jaxpr in LinearSolve(*params["jaxprs"])._asdict().items()
               if jaxpr is not None}
     return {"const_lengths": tuple(params["const_lengths"]), **jaxprs}
 

@@ -446,3 +446,20 @@ def test_reverse_mode_goes_through_functions_with_a_backward_pass_alone(through)
     close(mjax.grad(mjax.grad(through(f)))(1.5), second(1.5))
     with pytest.raises(TypeError, match="forward-mode .* reached the custom_vjp function"):
         mjax.jvp(through(f), (1.5,), (1.0,))
+
+
+def test_params_may_be_plain_tuples():
+    """As programs that are read from files have them."""
+    a, b = np.array([[2.0, 1.0], [0.5, 3.0]], np.float32), np.array([1.0, -2.0], np.float32)
+    jaxpr = mjax.make_jaxpr(lambda a, b: lax.custom_linear_solve(
+        lambda x: a @ x, b, lambda f, b: jnp.linalg.solve(a, b),
+        lambda f, b: jnp.linalg.solve(a.T, b)))(a, b)
+    (eqn,) = [e for e in jaxpr.eqns if e.primitive is lax.linear_solve_p]
+    plain = {name: tuple(value) for name, value in eqn.params.items()}
+    solve = lambda a, b: lax.linear_solve_p.bind(*[a] * sum(plain["const_lengths"]), b, **plain)[0]
+    inverse = np.linalg.inv(a)
+    np.testing.assert_allclose(solve(a, b), inverse @ b, rtol=1e-5)
+    np.testing.assert_allclose(mjax.jacrev(solve, 1)(a, b), inverse, rtol=1e-5)
+    batch = np.stack([b, 2 * b])
+    np.testing.assert_allclose(mjax.vmap(solve, (None, 0))(a, batch), batch @ inverse.T, rtol=1e-5)
+    assert "solve=" in str(mjax.make_jaxpr(solve)(a, b))
