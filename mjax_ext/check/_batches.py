@@ -11,10 +11,11 @@ import numpy as np
 import mjax
 from mjax._engine.base.records import Record
 from mjax._engine.ir.effects import describe, forbidden
+from mjax_ext._drawn import drawn
 from mjax_ext.check._application import Application, Arrays, Traced, together
 from mjax_ext.check._compare import difference, tolerance
 from mjax_ext.check._mapped import Mapped
-from mjax_ext.check._operands import drawn, elements, stacked
+from mjax_ext.check._operands import elements, stacked
 from mjax_ext.check._run import Run
 
 Axes = tuple[int | None, ...]

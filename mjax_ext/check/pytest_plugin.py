@@ -19,8 +19,8 @@ import pytest
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
+from mjax_ext._drawn import drawn
 from mjax_ext.check import _check
-from mjax_ext.check._operands import drawn
 from mjax_ext.check._report import Report
 from mjax_ext.check._run import Run
 

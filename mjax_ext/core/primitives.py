@@ -251,6 +251,7 @@ from mjax._engine.tracing.user_types import pack_p, unpack_p
 from mjax._engine.tracing.variance import pvary_p
 from mjax._export.calling import call_exported_p
 from mjax._numpy.random.gamma import random_gamma_p
+from mjax_ext.core._examples import declare
 
 __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
@@ -293,3 +294,5 @@ __all__ = [
     "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xla_kernel_p", "xor_p",
     "zeta_p",
 ]
+
+declare(globals()[name] for name in __all__)

@@ -44,9 +44,12 @@ def test_statuses(capsys):
 def test_examples_of_the_schema(capsys):
     assert run(f"{HERE}:WITH_SCHEMA") == 0
     assert "commanded by schema(float32[2,3], float32[2,3])" in capsys.readouterr().out
+    assert run("mjax_ext.core.primitives:neg_p") == 0
+    assert "neg(float32[3])" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
+    (["mjax_ext.core.primitives:pack_p"], "there are no examples for 'pack'"),
     ([f"{HERE}:RIGHT"], "there are no examples for 'commanded'"),
     ([f"{HERE}:nothing"], "is not there: AttributeError"),
     (["no_such_module:p"], "is not there: ModuleNotFoundError"),

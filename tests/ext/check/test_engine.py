@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import mjax
 from mjax_ext.check import check_primitive
 from mjax_ext.core import primitives
-from tests.engine.primitives.test_registry import CASES
-from tests.ext.check.programs import DIRECT, PROGRAMS, applications
 from tests.ext.test_examples import load
 
 #: One of each family, for ordinary runs.
@@ -28,60 +25,45 @@ MEANT = {
                             "values of the check change each of them alone"),
     "linear_call": (("transpose",), "the user's transpose has to sum over devices"),
     "rng_bit_generator": (("batch",), "one key generates for the whole batch, as in jax"),
+    "rng_uniform": (("determinism",), "its numbers come from the device's state"),
     "random_gamma": (("jvp",), "the derivative of the distribution's quantiles, not that of the "
                      "sampler, which rejects"),
 }
 #: Those that are not checked, and why.
 LEFT_OUT = {
-    "lapack": "only lowering rules make it", "cumulative_loop": "only lowering rules make it",
-    "custom_lin": "only linearization makes it", "remat_opt": "only linearization makes it",
-    "create_token": "it gives no array", "after_all": "it takes no arrays",
-    "dce_sink": "it gives nothing", "inspect_sharding": "it gives nothing",
-    "pack": "it gives no array", "unpack": "it takes no array",
-    "iota_2x32_shape": "it takes no operands", "iota": "it takes no operands",
-    "platform_index": "it takes no operands, and depends on the platform",
-    "layout_constraint": "its layouts are of the device's", "select_and_scatter": "see its sibling",
-    "rng_uniform": "its numbers come from the device's state, so no two are equal",
+    "select_and_scatter": "see select_and_scatter_add",
     "ragged_all_to_all": "its operands describe each other; tests/engine/spmd/test_ragged.py",
     "ffi_call": "its function is the user's", "custom_partitioning": "its function is the user's",
     "call_exported": "its program is an artifact; tests/export",
-    "check": "it stops programs; tests/checkify", "xla_kernel": "only lowering rules make it",
+    "check": "it stops programs; tests/checkify",
 }
-FIRST = {case.primitive: case for case in reversed(CASES)}
-NAMES = sorted({*FIRST, *PROGRAMS, *DIRECT} - set(LEFT_OUT))
-
-
-def application(name):
-    """An application of a primitive."""
-    if name in DIRECT:
-        return DIRECT[name]
-    if name in PROGRAMS:
-        found = applications(PROGRAMS[name][0], *PROGRAMS[name][1])
-    else:
-        sample = next(FIRST[name].samples())
-        operands = sample.operands(sample.rng())
-        found = applications(sample.call, *operands)
-    return next(a for a in found if a[0].name == name)
-
-
-def wide(name):
-    return name in FIRST and next(FIRST[name].samples()).x64
+#: Those without examples, and why.
+WITHOUT = {
+    "lapack": "only lowering rules make it", "cumulative_loop": "only lowering rules make it",
+    "xla_kernel": "only lowering rules make it",
+    "custom_lin": "only linearization makes it", "remat_opt": "only linearization makes it",
+    "pack": "it is of the user's types", "unpack": "it is of the user's types",
+}
+ALL = {p.name: p for p in (getattr(primitives, name) for name in primitives.__all__)}
+NAMES = sorted({*ALL} - {*LEFT_OUT, *WITHOUT})
 
 
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow)
                                   for n in NAMES])
 def test_primitive(name):
-    with mjax.enable_x64(wide(name)):
-        primitive, operands, params = application(name)
-        report = check_primitive(primitive, *operands, **params)
+    ((operands, params),) = ALL[name].schema.applications()
+    report = check_primitive(ALL[name], *operands, **params)
     meant = MEANT.get(name, ((), ""))[0]
     assert tuple(f.rule for f in report.findings) == meant, report
 
 
-def test_every_primitive_is_there():
-    names = {getattr(primitives, name).name for name in primitives.__all__}
-    assert names <= {*NAMES, *LEFT_OUT}
-    assert set(MEANT) <= set(NAMES) and set(SAMPLE) <= set(NAMES)
+def test_every_schema_has_examples():
+    for name, p in ALL.items():
+        applications = p.schema.applications()
+        assert bool(applications) == (name not in WITHOUT), name
+        for _, params in applications:
+            assert p.schema.admits(params) and not p.schema.mistyped(params), name
+    assert {*MEANT, *SAMPLE} <= set(NAMES) and {*LEFT_OUT, *WITHOUT} <= set(ALL)
 
 
 def test_examples():
