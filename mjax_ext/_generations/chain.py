@@ -18,6 +18,7 @@ from mjax_ext._generations.change import Change, Lookup, Reparametrized
 from mjax_ext._generations.changes import CHANGES
 from mjax_ext._generations.facades import FACADES, SAME, facade
 from mjax_ext._manifest import GENERATIONS, MODULES
+from mjaxlib_shim import SUPPORT
 
 
 def of_head(name: str) -> Any:
@@ -104,7 +105,11 @@ def _program_of(chain: Chain, generation: str) -> Callable[[Jaxpr], Jaxpr]:
 
 
 #: Names that generations have and the head does not.
-_OWN: Mapping[str, Callable[[Chain, str], Any]] = {"program": _program_of}
+_OWN: Mapping[str, Callable[[Chain, str], Any]] = {
+    "program": _program_of,
+    # The releases of jaxlib on which the tests of each generation run.
+    "jaxlibs": lambda chain, generation: tuple(r.version for r in SUPPORT if r.matrix),
+}
 
 CHAIN = Chain(CHANGES, tuple(GENERATIONS))
 

@@ -36,7 +36,8 @@ namespace("{module}")
 '''
 _TOLD = """
 `mjax_ext.require("{generation}")` gives it, or says what it needs. What it promises is in
-`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it.
+`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
+are the releases that its tests run on.
 """
 
 

@@ -130,11 +130,11 @@ def _warn_of_mixtures(generation: str, caller: dict[str, Any]) -> None:
 
 
 def _files(caller: dict[str, Any]) -> Iterator[Path]:
-    """The files of the caller's package that are loaded by now."""
-    top = str(caller.get("__name__", "")).partition(".")[0]
-    modules = [caller] if top in ("", "__main__") else [
+    """The files of the caller's package, without those above it, that are loaded by now."""
+    package = caller.get("__package__")
+    modules = [caller] if not package else [
         vars(module) for name, module in [*sys.modules.items()]
-        if name.partition(".")[0] == top and isinstance(module, ModuleType)]
+        if f"{name}.".startswith(f"{package}.") and isinstance(module, ModuleType)]
     for names in modules or [caller]:
         file = names.get("__file__")
         if isinstance(file, str) and file.endswith(".py"):

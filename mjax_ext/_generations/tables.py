@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.registration import Call, refuse_misfit
+from mjax._engine.tracing.registration import Call, refuse_misfit, taken_by
 
 
 class AdaptedTable(MutableMapping[Primitive, Any]):
@@ -32,16 +32,30 @@ class AdaptedTable(MutableMapping[Primitive, Any]):
 
     def __setitem__(self, primitive: Primitive, rule: Any) -> None:
         if isinstance(primitive, Primitive) and callable(rule):
-            try:
-                who = f"the rule of primitive {primitive.name!r} in {self._name}"
-                refuse_misfit(primitive, who, rule, self._call)
-            except TypeError as error:
-                error.add_note(f"This is the table of generations before {self._before}. A rule "
-                               f"that is written for {self._before} belongs to its table.")
-                raise
+            self._refuse(primitive, rule)
         adapted = self._to_new(rule)
         adapted.written_for = {**getattr(rule, "written_for", {}), self._before: rule}
         self._table[primitive] = adapted
+
+    def _refuse(self, primitive: Primitive, rule: Any) -> None:
+        """Refuses a rule that cannot be called in the old way, or has its arguments elsewhere.
+
+        Raises:
+          TypeError: names the primitive and the generations.
+        """
+        who = f"the rule of primitive {primitive.name!r} in {self._name}"
+        leading = self._call.leading
+        taken = taken_by(rule)
+        try:
+            refuse_misfit(primitive, who, rule, self._call)
+            if taken and set(leading).intersection(taken.positional[len(leading):taken.required]):
+                msg = (f"{who} is called as rule({self._call}), but takes "
+                       f"{', '.join(taken.positional[:taken.required])}.")
+                raise TypeError(msg)
+        except TypeError as error:
+            error.add_note(f"This is the table of generations before {self._before}. A rule that "
+                           f"is written for {self._before} belongs to its table.")
+            raise
 
     def __delitem__(self, primitive: Primitive) -> None:
         del self._table[primitive]

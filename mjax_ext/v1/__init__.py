@@ -1,7 +1,8 @@
 """Generation v1 (candidate) of `mjax_ext`.
 
 `mjax_ext.require("v1")` gives it, or says what it needs. What it promises is in
-`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it.
+`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
+are the releases that its tests run on.
 
 Written by `python -m mjax_ext manifest --write`: names and their tiers are in the manifest.
 """
@@ -32,10 +33,11 @@ if TYPE_CHECKING:
         util,
     )
 
+    jaxlibs: Any
     program: Any
 
 __all__ = [
-    "explain", "program",
+    "explain", "jaxlibs", "program",
     "api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters", "linear_util",
     "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util",
 ]

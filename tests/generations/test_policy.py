@@ -1,0 +1,98 @@
+"""The policy: each sentence of a list names a test that exists; and some of those tests."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import mjax
+from mjax_ext import _manifest, core, v1
+from mjax_ext._generations.chain import CHAIN
+from mjax_ext.interpreters import ad, batching, mlir, partial_eval
+from mjaxlib_shim import FLOOR, NEWEST
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "policy.md").read_text()
+#: The items of the lists, each in one line.
+SENTENCES = [re.sub(r"\s+", " ", item) for item in re.findall(
+    r"^- (.*?)(?=\n\n|\n- |\n#|\Z)", PAGE, re.MULTILINE | re.DOTALL)]
+TEST = re.compile(r"`(tests/[\w/.]+\.py)::(test_\w+)`")
+
+
+@pytest.mark.parametrize("sentence", SENTENCES, ids=lambda s: s[:50])
+def test_each_sentence_names_tests_that_exist(sentence):
+    named = TEST.findall(sentence)
+    assert named
+    for file, name in named:
+        functions = {node.name for node in ast.parse((ROOT / file).read_text()).body
+                     if isinstance(node, ast.FunctionDef)}
+        assert name in functions, f"{file} does not have {name}"
+
+
+def test_there_are_sentences():
+    assert len(SENTENCES) > 20 and "candidate" in PAGE
+
+
+def test_a_candidate_is_called_one():
+    for generation, status in _manifest.GENERATIONS.items():
+        if status == "candidate":
+            module = (ROOT / "mjax_ext" / generation / "__init__.py").read_text()
+            assert f"Generation {generation} (candidate)" in module
+            assert f"`mjax_ext.{generation}` is a **candidate**" in PAGE
+
+
+def test_changes_are_in_the_changelog():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert not [c.changelog() for c in CHAIN.all_changes() if c.changelog() not in text]
+
+
+def test_adapters_of_rows_are_changes():
+    names = {type(c).__module__.rpartition(".")[2] for c in CHAIN.all_changes()}
+    assert not [row.name for row in _manifest.rows() if row.adapter and row.adapter not in names]
+
+
+def test_pages_that_texts_point_to_exist():
+    for path in (ROOT / "mjax_ext").rglob("*.py"):
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text()):
+            assert (ROOT / page).exists(), f"{path} points to {page}"
+
+
+def test_generations_list_the_jaxlibs_they_are_tested_on():
+    assert v1.jaxlibs[0] == FLOOR and v1.jaxlibs[-1] == NEWEST
+    assert {"0.5.3", "0.6.2", "0.8.3"} < set(v1.jaxlibs)
+
+
+def test_rules_of_v1_are_rules_of_the_head():
+    assert v1.interpreters.ad.primitive_jvps is ad.primitive_jvps
+    assert v1.interpreters.ad.primitive_transposes is ad.primitive_transposes
+    assert v1.interpreters.batching.primitive_batchers is batching.primitive_batchers
+    assert v1.interpreters.partial_eval.dce_rules is partial_eval.dce_rules
+    assert v1.interpreters.mlir.register_lowering is mlir.register_lowering
+    rule = lambda primals, tangents: None
+    p = v1.core.Primitive("rule_of_v1")
+    v1.interpreters.ad.primitive_jvps[p] = rule
+    assert p.jvp is rule and type(p) is core.Primitive
+
+
+@pytest.mark.slow
+def test_a_rule_of_v1_costs_as_much_as_one_of_the_head():
+    """Best of many: at most 2 % more trace time."""
+    def made(home, rules):
+        p = home.Primitive("cost", multiple_results=False)
+        p.def_abstract_eval(lambda x: x)
+        rules[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+        return lambda x: [x := p.bind(x) for _ in range(300)][-1]
+
+    fs = [made(core, ad.primitive_jvps), made(v1.core, v1.interpreters.ad.primitive_jvps)]
+    best = [float("inf")] * 2
+    for _ in range(60):
+        for i, f in enumerate(fs):
+            start = time.perf_counter()
+            mjax.make_jaxpr(functools.partial(mjax.jvp, f))((1.0,), (1.0,))
+            best[i] = min(best[i], time.perf_counter() - start)
+    assert best[1] <= 1.02 * best[0], best
