@@ -6,8 +6,9 @@ import importlib
 import sys
 
 #: Command -> the module whose `main(arguments)` it is.
-COMMANDS = {"check": "mjax_ext.check._command", "explain": "mjax_ext._explain",
-            "manifest": "mjax_ext._generations.snapshot"}
+COMMANDS = {
+    "audit": "mjax_ext._audit.command", "check": "mjax_ext.check._command",
+    "explain": "mjax_ext._explain", "manifest": "mjax_ext._generations.snapshot"}
 
 
 def main(arguments: list[str]) -> int:
