@@ -132,10 +132,8 @@ def _of_jax(use: Use, file: str, surface: Surface) -> Finding | None:
     if module is None:
         if not hidden and not _AREAS.match(use.path):
             return None
-        gone = not hidden or use.path != "jax._src"
-        return Finding(use.path, file, use.line, "jax-private" if hidden else "jax", None, None,
-                       None, table().releases[0] if gone else None,
-                       _said(_NEVER.format(table().releases[0]) if gone else "", use.note))
+        area = ".".join(use.path.split(".")[:2])
+        module, rest = Module(area, (), {}, {}), use.path[len(area) + 1:]
     name = rest.split(".", 1)[0]
     path = f"{module.name}.{name}" if name else module.name
     private = hidden or _PRIVATE.search(f".{name}") is not None
@@ -154,6 +152,9 @@ _NEVER = "no release of jax from {} on has it"
 def _until(module: Module, name: str) -> tuple[str | None, str]:
     """The release that does not have a name any more, and where it lives, in words."""
     first = table().releases[0]
+    if not module.spans:
+        return (None, "") if module.name == "jax._src" and not name else (
+            first, _NEVER.format(first))
     if not name or name == "*" or name.startswith("__"):
         spans = module.spans
     elif name in module.names:

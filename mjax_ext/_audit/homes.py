@@ -16,9 +16,9 @@ from mjax_ext._audit.surface import Surface
 _PACKAGE = Path(__file__).parents[2] / "mjax"
 _CORE = ("core", "core.primitives", "util", "api_util", "mjax.errors", "mjax")
 _STATE = ("state.discharge", "core", "core.primitives", "mjax.ref", "mjax")
-_INTERPRETERS = {name: (f"interpreters.{name}", "core", "core.primitives") for name in (
-    "batching", "mlir", "partial_eval", "pxla", "xla")}
-_INTERPRETERS["ad"] = ("interpreters.ad", "core", "core.primitives", "mjax.custom_derivatives")
+_INTERPRETERS = {
+    name: (f"interpreters.{name}", "core", "core.primitives", "mjax.custom_derivatives")
+    for name in ("ad", "batching", "mlir", "partial_eval", "pxla", "xla")}
 _LAX = ("core.primitives", "mjax.lax", "mjax.lax.linalg")
 
 #: Module of jax -> its homes. What is below a module of `jax._src` has those of the module.
@@ -87,7 +87,6 @@ RENAMED = {
     "jax.interpreters.pxla.is_op_sharding_replicated":
         "interpreters.pxla.is_hlo_sharding_replicated",
     "jax.interpreters.xla.Backend": "",
-    "jax.util.wraps": "functools.wraps", "jax._src.util.wraps": "functools.wraps",
     "jax._src.pjit.pjit_p": "core.primitives.jit_p",
     "jax._src.core.nonempty_axis_env": "core.nonempty_axis_env_DO_NOT_USE",
     "jax._src.core.unsafe_am_i_under_a_jit": "core.unsafe_am_i_under_a_jit_DO_NOT_USE",
@@ -106,8 +105,6 @@ def home(module: str, name: str, surface: Surface, generation: str) -> str:
         if package == "mjax":
             if name_of(candidate) in exports_of_face(candidate.rpartition(".")[0]):
                 return candidate
-        elif package == "functools":
-            return candidate
         elif candidate in surface.rows(generation):
             return f"mjax_ext.{generation}.{candidate}"
     return ""
@@ -151,7 +148,7 @@ def exports_of_face(module: str) -> frozenset[str]:
 def _texts(name: str, lists: dict[str, ast.expr]) -> Iterator[str]:
     """The texts of a list that may hold others by `*`; of dicts the keys."""
     value = lists.get(name)
-    for part in getattr(value, "keys", None) or getattr(value, "elts", ()):
+    for part in getattr(value, "keys", getattr(value, "elts", ())):
         if isinstance(part, ast.Constant):
             yield str(part.value)
         elif isinstance(part, ast.Starred) and isinstance(part.value, ast.Name):

@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self, text: str) -> None:
         head, *sections = re.split(r"^\[", text, flags=re.MULTILINE)
-        self.releases = head.rpartition("releases ")[2].split()
+        self.releases: list[str] = head.rpartition("releases ")[2].split()
         self._texts = dict(section.split("] ", 1) for section in sections)
         self._modules: dict[str, Module] = {}
 
@@ -53,7 +53,8 @@ class Table:
 
     def after(self, release: str) -> str:
         """The release after one; empty after the newest."""
-        return ([*self.releases, ""])[self.releases.index(release) + 1]
+        later = self.releases[self.releases.index(release) + 1:]
+        return later[0] if later else ""
 
     def newer(self, release: str) -> bool:
         """Whether a release is newer than all of the table."""

@@ -27,6 +27,11 @@ class Surface:
         """The newest generation."""
         return self.generations[-1]
 
+    def until(self, generation: str) -> Surface:
+        """The surface as it was when a generation was the newest."""
+        place = self.generations.index(generation) + 1
+        return Surface(self.generations[:place], self.rows)
+
     def rows(self, generation: str | None) -> Mapping[str, Row]:
         """Name -> row, of a generation; None: of the head."""
         if generation not in self._rows:

@@ -21,6 +21,7 @@ ROOTS = ("jax", "mjax", "mjax_ext", "mjaxlib_shim")
 _TOOLS = ("importlib", "sys")
 _IMPORTING = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception",
               "BaseException"}
+_SET = "the library sets it"
 _RELEASES = re.compile(r"version|release", re.IGNORECASE)
 
 
@@ -29,6 +30,24 @@ class Use(NamedTuple):
 
     path: str
     line: int
+    note: str
+
+
+class Seen(NamedTuple):
+    """A use with its node.
+
+    Attributes:
+      path: what it stands for.
+      node: the expression, or the alias of an import.
+      form: how it is written: `import`, `from`, `name` (a name or a chain of attributes),
+        `getattr` (`hasattr` too), `require`, `text` (imported by a text), `set`, `star`, or
+        `computed`.
+      note: such as the guard around it.
+    """
+
+    path: Path
+    node: ast.AST
+    form: str
     note: str
 
 
@@ -46,26 +65,41 @@ def uses(source: bytes, exports: Exports) -> list[Use]:
     Raises:
       SyntaxError: it does not parse.
     """
+    found = {Use(seen.path.name, getattr(seen.node, "lineno", 0), seen.note)
+             for seen in walk(parsed(source), source, exports)}
+    return sorted(found, key=lambda use: (use.line, use.path))
+
+
+def parsed(source: bytes) -> ast.Module:
+    """The syntax tree of a file.
+
+    Raises:
+      SyntaxError: it does not parse.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the file: invalid escapes
         try:
-            tree = ast.parse(source)
+            return ast.parse(source)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from None
+
+
+def walk(tree: ast.Module, source: bytes, exports: Exports) -> list[Seen]:
+    """The uses in a file with their nodes."""
     if b"jax" not in source:
         return []
-    walk = _Walk(exports)
+    walking = _Walk(exports)
     try:
-        walk.module(tree)
+        walking.module(tree)
     except RecursionError as error:
         raise SyntaxError(f"nested too deeply: {error}") from None
-    return sorted(walk.found, key=lambda use: (use.line, use.path))
+    return walking.found
 
 
 class _Walk:
     def __init__(self, exports: Exports) -> None:
         self.exports = exports
-        self.found: dict[Use, None] = {}
+        self.found: list[Seen] = []
         self.guard = ""
         self.scope = Scope()
         self.later: list[tuple[_Function, Scope, str]] = []
@@ -96,12 +130,12 @@ class _Walk:
         for child in ast.iter_child_nodes(node):
             self.visit(child)
 
-    def use(self, paths: Iterable[Path], node: ast.AST, note: str = "") -> None:
+    def use(self, paths: Iterable[Path], node: ast.AST, form: str, note: str = "") -> None:
         """Notes a use of each path."""
         for path in paths:
             if path.name.split(".", 1)[0] in ROOTS:
                 notes = dict.fromkeys(filter(None, (note, self.guard, path.guard)))
-                self.found[Use(path.name, getattr(node, "lineno", 0), "; ".join(notes))] = None
+                self.found.append(Seen(path, node, form, "; ".join(notes)))
 
     # ---- imports -----------------------------------------------------------------------
 
@@ -111,7 +145,7 @@ class _Walk:
             if top not in ROOTS and top not in _TOOLS:
                 self.scope.bind(alias.asname or top)
                 continue
-            self.use([Path(alias.name)], node)
+            self.use([Path(alias.name)], alias, "import")
             bound = alias.name if alias.asname else top
             self.scope.bind(alias.asname or top, [Path(bound, self.guard)])
 
@@ -122,10 +156,10 @@ class _Walk:
             if not followed:
                 self.scope.bind(alias.asname or alias.name)
             elif alias.name == "*":
-                self.use([path], node, "all names are imported")
+                self.use([path], alias, "star", "all names are imported")
                 self.scope.stars.append(str(node.module))
             else:
-                self.use([path], alias)
+                self.use([path], alias, "from")
                 self.scope.bind(alias.asname or alias.name, [path])
 
     # ---- expressions: what they stand for ----------------------------------------------
@@ -183,11 +217,18 @@ class _Walk:
                         return frozenset([Path(f"mjax_ext.{name}", self.guard)])
         return NOTHING
 
+    def form(self, node: ast.Call) -> str:
+        """How a call that stands for something is written."""
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            return "getattr"
+        required = any(path.name == "mjax_ext.require" for path in self.paths(node.func))
+        return "require" if required else "text"
+
     def asks_release(self, test: ast.AST) -> bool:
         """Whether a condition is about a release, or about what it has."""
         for node in ast.walk(test):
             match node:
-                case ast.Name(id="hasattr"):
+                case ast.Call(func=ast.Name(id="hasattr"), args=[of, _]) if self.paths(of):
                     return True
                 case ast.Name(id=name):
                     if _RELEASES.search(name) or RELEASE in (self.scope.find(name) or ()):
@@ -201,10 +242,10 @@ class _Walk:
 
     def chain(self, node: ast.expr) -> None:
         """Notes what an expression stands for; if that is nothing, what its parts stand for."""
-        context = getattr(node, "ctx", None)
-        note = "" if isinstance(context, ast.Load | None) else "the library sets it"
+        loads = isinstance(getattr(node, "ctx", None), ast.Load | None)
         if paths := self.paths(node):
-            self.use(paths, node, note)
+            form = "text" if isinstance(node, ast.Subscript) else "name"
+            self.use(paths, node, form if loads else "set", "" if loads else _SET)
         elif not isinstance(node, ast.Name):
             self.children(node)
 
@@ -221,19 +262,23 @@ class _Walk:
         match node:
             case ast.Call(func=ast.Name(id="hasattr"), args=[of, ast.Constant(value=str(name))]):
                 asked = f"`hasattr` at line {node.lineno}"
-                self.use([Path(f"{path.name}.{name}", asked) for path in self.paths(of)], node)
-            case ast.Call(func=ast.Name(id="setattr"), args=[of, ast.Constant(value=str(name)),
-                                                             value]):
-                self.use([path.of(name) for path in self.paths(of)], node, "the library sets it")
+                self.use([Path(f"{path.name}.{name}", asked) for path in self.paths(of)], node,
+                         "getattr")
+            case ast.Call(func=ast.Name(id="setattr"), args=[of, name, value]):
+                named = name.value if isinstance(name, ast.Constant) else "*"
+                self.use([path.of(str(named)) for path in self.paths(of)], node, "set", _SET)
+                self.visit(name)
                 self.visit(value)
-            case ast.Call(func=ast.Name(id="getattr"), args=[of, computed, *_]) if not isinstance(
-                    computed, ast.Constant):
-                self.use([path.of("*") for path in self.paths(of)], node, "the name is computed")
-                for argument in node.args[0 if not self.paths(of) else 1:]:
-                    self.visit(argument)
+            case ast.Call(func=ast.Name(id="getattr"), args=[of, name, *others]) if (
+                    not isinstance(name, ast.Constant) and self.paths(of)):
+                self.use([path.of("*") for path in self.paths(of)], node, "computed",
+                         "the name is computed")
+                self.visit(name)
+                for other in others:
+                    self.visit(other)
             case _:
                 if paths := self.called(node):
-                    self.use(paths, node)
+                    self.use(paths, node, self.form(node))
                 else:
                     self.children(node)
 
@@ -268,6 +313,7 @@ class _Walk:
             for part in ast.walk(parsed):
                 if hasattr(part, "lineno"):
                     part.lineno = node.lineno
+                    part.in_text = True  # type: ignore[attr-defined]
             self.visit(parsed)
         elif isinstance(node, ast.Subscript | ast.BinOp | ast.Tuple | ast.List):
             for child in ast.iter_child_nodes(node):

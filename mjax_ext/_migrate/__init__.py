@@ -1,0 +1,1 @@
+"""`migrate`: moves a library to a generation, file by file."""

@@ -1,0 +1,152 @@
+"""`python -m mjax_ext migrate PATH --to v1`: rewrites a library for a generation, file by file.
+
+A file is rewritten in two steps. The first gives code that is valid in both: on jax and on the
+generation, or on the older generation and the newer one. It is audited, and so is the second, which
+has the new form alone. A file is written if both are sound; else it stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mjax_ext._audit.command import audit_source
+from mjax_ext._audit.files import files
+from mjax_ext._audit.surface import SURFACE, Surface
+from mjax_ext._generations.chain import CHAIN
+from mjax_ext._migrate.plan import Plan, Problem, make_plan
+from mjax_ext._migrate.targets import Targets, ToGeneration, ToNext
+
+try:
+    from mjax_ext._migrate.rewrite import rewrite
+except ImportError as _error:
+    if (_error.name or "").split(".", 1)[0] != "libcst":
+        raise
+    rewrite = None  # type: ignore[assignment]
+
+
+class Result(NamedTuple):
+    """What became of a file.
+
+    Attributes:
+      file: the path.
+      written: whether it was rewritten.
+      problems: why it was not, line by line.
+    """
+
+    file: Path
+    written: bool
+    problems: list[Problem]
+
+
+def migrate(path: str, to: str, surface: Surface = SURFACE,
+            rules: Sequence[dict[str, Any]] | None = None) -> Iterator[Result]:
+    """Rewrites the files of a path for a generation; gives the files that have something to do.
+
+    Args:
+      path: a file or a folder.
+      to: the generation.
+      surface: the generations.
+      rules: those of the changes that lead to it; None: those of this release.
+
+    Raises:
+      FileNotFoundError: there is no such path.
+    """
+    steps = _steps(to, surface, rules)
+    for file in files(path):
+        before = file.read_bytes()
+        try:
+            after, problems = _rewritten(before, steps)
+        except SyntaxError as error:
+            yield Result(file, False, [Problem(error.lineno or 1, f"does not parse: {error.msg}")])
+            continue
+        if problems:
+            yield Result(file, False, problems)
+        elif after != before:
+            file.write_bytes(after)
+            yield Result(file, True, [])
+
+
+def _steps(to: str, surface: Surface, rules: Sequence[dict[str, Any]] | None) -> list[Targets]:
+    """To the first generation from jax and the head; to another one from the one before it."""
+    place = surface.generations.index(to)
+    if not place:
+        return [ToGeneration(to, surface.until(to))]
+    if rules is None:
+        rules = [change.codemod() for change in CHAIN.all_changes() if change.since == to]
+    return [ToNext(surface.generations[place - 1], to, surface, rules)]
+
+
+def _rewritten(source: bytes, steps: list[Targets]) -> tuple[bytes, list[Problem]]:
+    for targets in steps:
+        both, problems = _written(source, targets.both(), targets.keeps_imports)
+        if problems or both == source == _written(source, targets, False)[0]:
+            return source, problems
+        after, problems = _written(source, targets, False)
+        problems += _unsound(source, both, targets) + _unsound(source, after, targets)
+        if not problems:
+            problems = [Problem(f.line, f"{f.name} is left") for f in audit_source(
+                after, "", targets.surface) if targets.touches(f)]
+        if problems:
+            return source, sorted(set(problems))
+        source = after
+    return source, []
+
+
+def _written(source: bytes, targets: Targets, keep_imports: bool) -> tuple[bytes, list[Problem]]:
+    plan: Plan = make_plan(source, targets, keep_imports)
+    if plan.problems or not plan:
+        return source, sorted(set(plan.problems))
+    return rewrite(source, plan), sorted(set(plan.problems))
+
+
+def _unsound(before: bytes, after: bytes, targets: Targets) -> list[Problem]:
+    """What the audit says of new code, and did not say of the code before."""
+    known = {finding.name for finding in audit_source(before, "", targets.surface)
+             if finding.fails}
+    try:
+        found = audit_source(after, "", targets.surface)
+    except SyntaxError as error:
+        return [Problem(error.lineno or 1, f"the new code would not parse: {error.msg}")]
+    return [Problem(finding.line, f"the new code would use {finding.name}: {finding.note}")
+            for finding in found if finding.fails and finding.name not in known]
+
+
+def main(arguments: list[str]) -> int:
+    """The command; gives its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m mjax_ext migrate",
+        description="Rewrites uses of jax's extension modules and of the head for v1, and uses of "
+        "a generation for the next one. Each file is rewritten as a whole or not at all.",
+        epilog="Exit status: 1 if a file was left as it was; else 0.")
+    parser.add_argument("path", metavar="PATH", help="a file or a folder")
+    parser.add_argument("--to", required=True, choices=SURFACE.generations,
+                        help="the generation")
+    options = parser.parse_args(arguments)
+    if rewrite is None:
+        print("python -m mjax_ext migrate needs libcst: pip install 'mjax[migrate]'",
+              file=sys.stderr)
+        return 2
+    if not Path(options.path).exists():
+        print(f"python -m mjax_ext migrate: there is no {options.path}", file=sys.stderr)
+        return 2
+    results = list(migrate(options.path, options.to))
+    print("\n".join(_text(results, options.to)))
+    return int(any(result.problems for result in results))
+
+
+def _text(results: list[Result], to: str) -> Iterator[str]:
+    for result in results:
+        if result.written:
+            yield f"{result.file}: rewritten"
+        for problem in result.problems:
+            yield f"{result.file}:{problem.line}: {problem.why}"
+    written = sum(result.written for result in results)
+    if results:
+        yield (f"Rewritten for {to}: {written} of {len(results)} files. "
+               f"{len(results) - written} are as they were.")
+    else:
+        yield f"Nothing has to be rewritten for {to}."

@@ -1,0 +1,333 @@
+"""What to write in a file: expressions and imports to replace, and what stands in the way.
+
+The plan is made from the syntax tree. A use is left as it is if the module that its name begins
+with goes where the use goes; else its expression is replaced. Imports follow.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mjax_ext._audit.findings import Finding, find, star_exports
+from mjax_ext._audit.uses import Seen, Use, parsed, walk
+from mjax_ext._migrate.targets import Target, Targets
+
+#: Line and column where a node begins and ends.
+Span = tuple[int, int, int, int]
+_WHY = {
+    "star": "imports all names of {}", "text": "imports {} by a text",
+    "set": "sets a name of {}", "computed": "computes a name of {}"}
+
+
+class Problem(NamedTuple):
+    """What a person has to do."""
+
+    line: int
+    why: str
+
+
+class Plan:
+    """What to write in a file.
+
+    Attributes:
+      edits: span -> the new text of an expression.
+      imports: the begin of an import -> the statements in its place.
+      modules: the begin of a `from` -> its new module; the names stay.
+      needed: imports to add.
+      problems: what cannot be written.
+    """
+
+    def __init__(self) -> None:
+        self.edits: dict[Span, str] = {}
+        self.imports: dict[tuple[int, int], list[str]] = {}
+        self.modules: dict[tuple[int, int], str] = {}
+        self.needed: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.edits or self.imports or self.modules)
+
+
+def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Plan:
+    """The plan for a file.
+
+    Args:
+      source: its bytes.
+      targets: where uses go.
+      keep_imports: whether the imports of what uses go from stay.
+
+    Raises:
+      SyntaxError: it does not parse.
+    """
+    tree = parsed(source)
+    exports = functools.partial(star_exports, surface=targets.surface)
+    planner = _Planner(tree, source, targets, keep_imports)
+    for seen in walk(tree, source, exports):
+        finding = find(Use(seen.path.name, getattr(seen.node, "lineno", 0), ""), "",
+                       targets.surface)
+        if finding and targets.touches(finding):
+            planner.add(seen, finding)
+    planner.write_imports()
+    return planner.plan
+
+
+class _Alias(NamedTuple):
+    """An alias of an import, and where it goes."""
+
+    node: ast.alias
+    name: str
+    target: Target
+    is_module: bool
+
+
+class _Planner:
+    def __init__(self, tree: ast.Module, source: bytes, targets: Targets, keep: bool) -> None:
+        self.plan, self.targets, self.keep = Plan(), targets, keep
+        self.lines = source.splitlines(keepends=True)
+        nodes = [*ast.walk(tree)]
+        self.owners = {alias: node for node in nodes
+                       if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        self.calls = {node.func: node for node in nodes if isinstance(node, ast.Call)}
+        self.names = [node for node in nodes if isinstance(node, ast.Name)]
+        self.identifiers = {*_identifiers(nodes)}
+        self.aliases: dict[ast.alias, _Alias] = {}
+        self.kept: set[tuple[str, str]] = set()
+        self.moved: set[tuple[str, str]] = set()
+        self.moved_roots: set[ast.expr] = set()
+
+    def problem(self, node: ast.AST, why: str) -> None:
+        self.plan.problems.append(Problem(getattr(node, "lineno", 1), why))
+
+    def add(self, seen: Seen, finding: Finding) -> None:
+        """Plans one use."""
+        target = self.targets.of(finding)
+        if seen.form in _WHY:
+            self.problem(seen.node, _WHY[seen.form].format(finding.name.removesuffix(".*")))
+        elif isinstance(seen.node, ast.alias):
+            self.add_alias(seen.node, seen.path.name, target)
+        elif not target.path:
+            self.problem(seen.node, target.why)
+        elif seen.form == "require":
+            self.require(seen.node, target.path)
+        elif seen.form == "getattr" and isinstance(seen.node, ast.Call):
+            self.ask(seen.node, seen.path.name, finding.name, target)
+        else:
+            self.chain(seen.node, seen.path.name, finding.name, target)
+
+    # ---- expressions -------------------------------------------------------------------
+
+    def chain(self, node: ast.AST, path: str, name: str, target: Target) -> None:
+        """A name, or a chain of attributes that begins with one."""
+        for _ in range(path.count(".") - name.count(".")):
+            node = node.value if isinstance(node, ast.Attribute) else node
+        root, depth = node, 0
+        while isinstance(root, ast.Attribute):
+            root, depth = root.value, depth + 1
+        if target.arguments:
+            self.arguments(node, target.arguments)
+        if isinstance(root, ast.Call):
+            self.called_root(root, name, depth, target)
+            return
+        if not isinstance(root, ast.Name):
+            self.problem(node, f"reads {name} from what is imported by a text")
+            return
+        parts = name.split(".")
+        begin, rest = ".".join(parts[:len(parts) - depth]), parts[len(parts) - depth:]
+        there = self.targets.module(begin)
+        if there and ".".join([there, *rest]) == target.path:
+            self.kept.add((root.id, begin))
+        elif depth or self.is_module(begin):
+            self.moved.add((root.id, begin))
+            self.moved_roots.add(root)
+            self.edit(node, self.expression(node, begin, target.path))
+
+    def called_root(self, root: ast.Call, name: str, depth: int, target: Target) -> None:
+        """`require("v1").core.Primitive`."""
+        begin = name.split(".")[:-depth] if depth else name.split(".")
+        there = self.targets.module(".".join(begin))
+        rest = name.split(".")[len(begin):]
+        required = getattr(root.func, "attr", getattr(root.func, "id", "")) == "require"
+        if required and ".".join([there, *rest]) == target.path:
+            self.require(root, there)
+        else:
+            self.problem(root, f"reads {name} from what a call gives")
+
+    def require(self, node: ast.AST, path: str) -> None:
+        if isinstance(node, ast.Call):
+            self.edit(node.args[0], f'"{path.rpartition(".")[2]}"')
+
+    def ask(self, node: ast.Call, path: str, name: str, target: Target) -> None:
+        """`getattr` and `hasattr` with a literal name."""
+        whole, _, last = path.rpartition(".")
+        if path != name:  # an attribute of the name
+            self.chain(node.args[0], whole, name, target)
+            return
+        module, _, new = target.path.rpartition(".")
+        self.chain(node.args[0], whole, whole, Target(module))
+        if new != last:
+            self.edit(node.args[1], f'"{new}"')
+
+    def arguments(self, node: ast.AST, names: dict[str, str]) -> None:
+        """Renames keyword arguments of a call; without a call nobody knows them."""
+        call = self.calls.get(node)  # type: ignore[call-overload]
+        if call is None or any(keyword.arg is None for keyword in call.keywords):
+            self.problem(node, f"the arguments {', '.join(names)} are called otherwise, and this "
+                               "use does not show them")
+            return
+        for keyword in call.keywords:
+            if keyword.arg in names:
+                line, begin, *_ = self.span(keyword)
+                self.plan.edits[line, begin, line, begin + len(keyword.arg)] = names[keyword.arg]
+
+    def is_module(self, path: str) -> bool:
+        return bool(self.targets.module(path))
+
+    def expression(self, node: ast.AST, begin: str, path: str) -> str:
+        """A path as an expression, with the import that it needs."""
+        package, _, rest = path.partition(".")
+        generation = rest.split(".", 1)[0]
+        if package == "mjax_ext" and begin != "mjax_ext" and self.is_free(generation, path):
+            self.plan.needed.add(f"from mjax_ext import {generation}")
+            return rest
+        if package in self.identifiers and not self.imported(package):
+            self.problem(node, f"{package} is a name of this file's own")
+        self.plan.needed.add(
+            f"import mjax_ext.{generation}" if package == "mjax_ext" else f"import {package}")
+        return path
+
+    def is_free(self, generation: str, path: str) -> bool:
+        """Whether the name of a generation is free, or is the generation."""
+        return generation not in self.identifiers or any(
+            (alias.asname or alias.name) == generation and isinstance(owner, ast.ImportFrom)
+            and owner.module == "mjax_ext" for alias, owner in self.owners.items())
+
+    def imported(self, package: str) -> bool:
+        return any(isinstance(owner, ast.Import) and not alias.asname
+                   and alias.name.split(".", 1)[0] == package
+                   for alias, owner in self.owners.items())
+
+    def edit(self, node: ast.AST, text: str) -> None:
+        if getattr(node, "in_text", False):
+            self.problem(node, "the annotation is a text")
+        else:
+            self.plan.edits[self.span(node)] = text
+
+    def span(self, node: ast.AST) -> Span:
+        """Where a node is, in characters."""
+        ends = []
+        for line, column in ((node.lineno, node.col_offset),  # type: ignore[attr-defined]
+                             (node.end_lineno, node.end_col_offset)):  # type: ignore[attr-defined]
+            ends += [line, len(self.lines[line - 1][:column].decode(errors="replace"))]
+        return ends[0], ends[1], ends[2], ends[3]
+
+    # ---- imports -----------------------------------------------------------------------
+
+    def add_alias(self, alias: ast.alias, name: str, target: Target) -> None:
+        there = self.targets.module(name)
+        is_module = there == target.path or isinstance(self.owners[alias], ast.Import)
+        self.aliases[alias] = _Alias(alias, name, target, is_module)
+
+    def write_imports(self) -> None:
+        """Plans all imports, when it is known which of them are still needed."""
+        owners = dict.fromkeys(self.owners[alias] for alias in self.aliases)
+        for owner in owners:
+            begin = self.span(owner)[:2]
+            if isinstance(owner, ast.ImportFrom) and not self.keep and (
+                    module := self.same_names(owner)):
+                if module != owner.module:
+                    self.plan.modules[begin] = module
+                continue
+            statements: list[str] = []
+            for alias in owner.names:
+                old = _statement(owner, alias)
+                if alias not in self.aliases:
+                    statements.append(old)
+                else:
+                    statements += [old] * self.keep
+                    statements += self.statements(owner, self.aliases[alias])
+            statements = _merged(statements)
+            if statements != _merged([_statement(owner, alias) for alias in owner.names]):
+                self.plan.imports[begin] = statements
+
+    def same_names(self, owner: ast.ImportFrom) -> str:
+        """The new module of a `from`, if all its names stay what they are; else nothing."""
+        modules = set()
+        for node in owner.names:
+            alias = self.aliases.get(node)
+            if alias is None or not alias.target.path or not self.is_needed(alias):
+                return ""
+            module, _, name = alias.target.path.rpartition(".")
+            if name != node.name:
+                return ""
+            modules.add(module)
+        return modules.pop() if len(modules) == 1 else ""
+
+    def is_needed(self, alias: _Alias) -> bool:
+        """Whether an import is still needed: not if all uses of its module go elsewhere."""
+        if not alias.is_module:
+            return True
+        key = alias.node.asname or alias.name.rpartition(".")[2], alias.name
+        return key in self.kept or key not in self.moved
+
+    def statements(self, owner: ast.stmt, alias: _Alias) -> Iterator[str]:
+        """The imports in the place of one alias."""
+        node, path = alias.node, alias.target.path
+        if isinstance(owner, ast.Import) and not node.asname:
+            top = node.name.split(".", 1)[0]
+            if path and top == path.split(".", 1)[0]:
+                yield f"import {path}"
+            elif self.is_used(top) and not self.is_bound(top):
+                yield f"import {top}"
+            return
+        if not self.is_needed(alias):
+            return
+        if not path:
+            self.problem(node, alias.target.why)
+            return
+        bound = node.asname or node.name
+        module, _, name = path.rpartition(".")
+        if not module or isinstance(owner, ast.Import):
+            yield f"import {path} as {bound}"
+        else:
+            yield f"from {module} import {name}{f' as {bound}' if bound != name else ''}"
+
+    def is_used(self, name: str) -> bool:
+        return any(node.id == name and node not in self.moved_roots for node in self.names)
+
+    def is_bound(self, top: str) -> bool:
+        """Whether another import binds a package."""
+        return any(isinstance(owner, ast.Import) and not alias.asname
+                   and alias.name.split(".", 1)[0] == top and alias not in self.aliases
+                   for alias, owner in self.owners.items())
+
+
+def _statement(owner: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
+    renamed = f" as {alias.asname}" if alias.asname else ""
+    if isinstance(owner, ast.Import):
+        return f"import {alias.name}{renamed}"
+    return f"from {'.' * owner.level}{owner.module or ''} import {alias.name}{renamed}"
+
+
+def _merged(statements: list[str]) -> list[str]:
+    """Imports with those of one module in one statement."""
+    found: dict[str, dict[str, None]] = {}
+    for statement in statements:
+        head, _, names = statement.partition(" import ")
+        found.setdefault(head, {})[names] = None
+    return [f"{head} import {', '.join(names)}" if head.startswith("from") else head
+            for head, names in found.items()]
+
+
+def _identifiers(nodes: list[ast.AST]) -> Iterator[str]:
+    """Names that a file binds or reads."""
+    for node in nodes:
+        match node:
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=renamed):
+                yield renamed or name.split(".", 1)[0]

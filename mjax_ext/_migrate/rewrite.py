@@ -1,0 +1,148 @@
+"""Writes a plan into a file with libcst, which keeps all else as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from mjax_ext._migrate.plan import Plan, Problem, Span
+
+_LONG = 100
+
+
+def rewrite(source: bytes, plan: Plan) -> bytes:
+    """The file with the plan's edits. What could not be edited is added to the plan's problems."""
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    writer = _Writer(plan)
+    module = wrapper.visit(writer)
+    for begin in {*plan.edits, *plan.imports, *plan.modules} - writer.done:
+        plan.problems.append(Problem(begin[0], "this form of an import or a use is not rewritten"))
+    return bytes(module.bytes)
+
+
+class _Writer(cst.CSTTransformer):
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.done: set[tuple[int, int] | Span] = set()
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
+        """Replaces expressions by their spans."""
+        node = super().on_leave(original_node, updated_node)
+        if isinstance(original_node, cst.Attribute | cst.Name | cst.SimpleString):
+            span = (*self.begin(original_node), *self.end(original_node))
+            if (text := self.plan.edits.get(span)) is not None:
+                self.done.add(span)
+                new = cst.parse_expression(text)
+                return new.with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
+        return node
+
+    def begin(self, node: cst.CSTNode) -> tuple[int, int]:
+        place = self.get_metadata(PositionProvider, node).start
+        return place.line, place.column
+
+    def end(self, node: cst.CSTNode) -> tuple[int, int]:
+        place = self.get_metadata(PositionProvider, node).end
+        return place.line, place.column
+
+    def leave_ImportFrom(self, original_node: cst.ImportFrom,
+                         updated_node: cst.ImportFrom) -> cst.ImportFrom:
+        """Replaces the module of a `from` whose names stay."""
+        begin = self.begin(original_node)
+        if module := self.plan.modules.get(begin):
+            self.done.add(begin)
+            path = cst.parse_expression(module)
+            assert isinstance(path, cst.Attribute | cst.Name)
+            return updated_node.with_changes(module=path)
+        return updated_node
+
+    def leave_SimpleStatementLine(
+            self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine,
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
+        """Replaces imports by others."""
+        begins = [self.begin(node) for node in original_node.body]
+        if not any(begin in self.plan.imports for begin in begins):
+            return updated_node
+        lines: list[cst.SimpleStatementLine] = []
+        for begin, small in zip(begins, updated_node.body, strict=True):
+            if begin in self.plan.imports:
+                self.done.add(begin)
+                lines += map(_line, self.plan.imports[begin])
+            else:
+                plain = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+                lines.append(cst.SimpleStatementLine([plain]))
+        if not lines:
+            return cst.RemoveFromParent()
+        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+        return cst.FlattenSentinel(lines)
+
+    def leave_Try(self, original_node: cst.Try, updated_node: cst.Try,
+                  ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        """A `try` whose handlers do what its body does is its body."""
+        if updated_node.orelse or updated_node.finalbody:
+            return updated_node
+        before, after = ([node.body, *(handler.body for handler in node.handlers)]
+                         for node in (original_node, updated_node))
+        return _one_of(updated_node, before, after)
+
+    def leave_If(self, original_node: cst.If, updated_node: cst.If,
+                 ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        """An `if` whose branches do the same is one of them."""
+        if not isinstance(original_node.orelse, cst.Else) or not isinstance(
+                updated_node.orelse, cst.Else):
+            return updated_node
+        return _one_of(updated_node, [original_node.body, original_node.orelse.body],
+                       [updated_node.body, updated_node.orelse.body])
+
+    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
+        """Adds the imports that the edits need, behind the first docstring and futures."""
+        code = {line for each in updated_node.body for line in _code(each).splitlines()}
+        needed = [_line(text) for text in sorted(self.plan.needed) if text not in code]
+        body, place = [*updated_node.body], 0
+        while place < len(body) and _stays_first(body[place]):
+            place += 1
+        if needed and place < len(body):  # the space above the imports stays there
+            needed[0] = needed[0].with_changes(leading_lines=body[place].leading_lines)
+            body[place] = body[place].with_changes(leading_lines=[])
+        return updated_node.with_changes(body=[*body[:place], *needed, *body[place:]])
+
+
+def _one_of(node: cst.If | cst.Try, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode],
+            ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+    """The branch in the place of branches that have become equal."""
+    block = after[0]
+    if len({_code(b).strip() for b in after}) > 1 or len({_code(b).strip() for b in before}) == 1:
+        return node
+    if not isinstance(block, cst.IndentedBlock) or not block.body:
+        return node
+    first = block.body[0].with_changes(leading_lines=node.leading_lines)
+    return cst.FlattenSentinel([first, *block.body[1:]])
+
+
+def _line(text: str) -> cst.SimpleStatementLine:
+    if len(text) > _LONG and text.startswith("from"):
+        head, _, names = text.partition(" import ")
+        text = f"{head} import (\n    {names.replace(', ', f',{chr(10)}    ')},\n)"
+    line = cst.parse_statement(text)
+    assert isinstance(line, cst.SimpleStatementLine)
+    return line
+
+
+def _code(node: cst.CSTNode) -> str:
+    return str(cst.Module([]).code_for_node(node))
+
+
+def _stays_first(node: cst.CSTNode) -> bool:
+    """Whether a statement is the docstring or an import of `__future__`."""
+    if not isinstance(node, cst.SimpleStatementLine):
+        return False
+    small = node.body[0]
+    if isinstance(small, cst.Expr):
+        return isinstance(small.value, cst.SimpleString | cst.ConcatenatedString)
+    return (isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name)
+            and small.module.value == "__future__")
