@@ -8,8 +8,6 @@ import sys
 #: Command -> the module whose `main(arguments)` it is.
 COMMANDS = {
     "audit": "mjax_ext._audit.command", "check": "mjax_ext.check._command",
-COMMANDS = {
-    "audit": "mjax_ext._audit.command", "check": "mjax_ext.check._command",
     "explain": "mjax_ext._explain", "manifest": "mjax_ext._generations.snapshot",
     "migrate": "mjax_ext._migrate.command"}
 
