@@ -39,7 +39,8 @@ PRIVATE = re.compile(r"jax\._src\.(abstract_arrays|ad_checkpoint|ad_util|api|api
                      r"|partition_spec|pjit|prng|public_test_util|random|shard_map|sharding"
                      r"|sharding_impls|source_info_util|stages|state\..*|traceback_util|tree_util"
                      r"|typing|util|version|xla_bridge|xla_metadata|xla_metadata_lib)")
-_ANNOUNCED = re.compile(r"(?:removed|finalized?) (?:in|after|by) (?:JAX )?v?(\d+\.\d+(?:\.\d+)?)")
+_ANNOUNCED = re.compile(r"(?:removed|finalized?) (?:in|after|by) (?:JAX )?v?(\d+\.\d+(?:\.\d+)?)",
+                        re.IGNORECASE)
 
 Names = dict[str, str]  # name -> "" or, if it is deprecated, the release of its announced removal
 

@@ -145,7 +145,7 @@ def _many(count: int, noun: str) -> str:
 def main(arguments: list[str]) -> int:
     """The command; gives its exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m mjax_ext audit",
+        prog="python -m mjax_ext audit", allow_abbrev=False,
         description="Lists each use of mjax's extension surface, of mjax's privates, and of jax's "
         "extension modules and privates. Files are read, not imported.",
         epilog="Exit status: 1 if a use is private, if a release does not have a name, or if a "

@@ -10,6 +10,7 @@ from mjax_ext._audit.homes import exports_of_face, home, module_home, name_of
 from mjax_ext._audit.jax_names import Module, Spans, table
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._audit.uses import Use
+from mjax_ext._manifest import RETIRED
 
 _GENERATION = re.compile(r"v\d+$")
 #: Public modules of jax for authors, those of past releases included.
@@ -88,7 +89,8 @@ def _of_generation(use: Use, file: str, surface: Surface, generation: str, name:
                        _said(note, use.note))
 
     if generation not in surface.generations:
-        return finding(None, f"mjax {VERSION} does not have this generation; it has "
+        last = f"; mjax {RETIRED[generation]} had it last" if generation in RETIRED else ""
+        return finding(None, f"mjax {VERSION} does not have this generation{last}. It has "
                              f"{', '.join(surface.generations)}")
     if surface.is_module(generation, name.removesuffix("*").rstrip(".")):
         return finding(None, "", None)
@@ -141,9 +143,15 @@ def _of_jax(use: Use, file: str, surface: Surface) -> Finding | None:
     newest = surface.newest
     replacement = (home(module.name, name, surface, newest) if name and name != "*"
                    else module_home(module.name, newest))
+    absent = "" if replacement else _absent(module.name, name, surface)
     return Finding(path, file, use.line, "jax-private" if private else "jax", None, None,
-                   replacement or None, breaks_in, _said(
-                       there, "" if replacement else f"{newest} does not have it", use.note))
+                   replacement or None, breaks_in, _said(there, absent, use.note))
+
+
+def _absent(module: str, name: str, surface: Surface) -> str:
+    """That the newest generation does not have a name, and whether the head has."""
+    head = home(module, name, surface, None)
+    return f"{surface.newest} does not have it" + (f", the head has {head}" if head else "")
 
 
 _NEVER = "no release of jax from {} on has it"

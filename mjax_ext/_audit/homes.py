@@ -36,7 +36,15 @@ HOMES: dict[str, tuple[str, ...]] = {
     "jax.core": _CORE, "jax.extend.core": _CORE, "jax._src.core": _CORE,
     "jax.extend": ("", "interpreters"), "jax.interpreters": ("interpreters",),
     "jax.extend.lowering": ("lowering", "interpreters.mlir"),
-    "jax.extend.mlir": ("interpreters.mlir",), "jax.extend.xla": ("interpreters.xla",),
+    "jax.extend.mlir": ("interpreters.mlir",),
+    "jax.extend.mlir.dialects": ("interpreters.mlir",),
+    "jax.extend.mlir.dialects.stablehlo": ("interpreters.mlir.hlo",),
+    **{f"jax.extend.mlir.dialects.{name}": (f"interpreters.mlir.{name}",)
+       for name in ("chlo", "func", "sdy")},
+    **{f"jax.extend.mlir.{name}": (f"interpreters.mlir.{name}",)
+       for name in ("ir", "passmanager")},
+    "jax._src.lib.mlir": ("interpreters.mlir",),
+    "jax._src.lib.mlir.dialects": ("interpreters.mlir",), "jax.extend.xla": ("interpreters.xla",),
     "jax.ffi": ("ffi",), "jax.extend.ffi": ("ffi",), "jax._src.ffi": ("ffi",),
     "jax.linear_util": ("linear_util",),
     "jax.util": ("util",), "jax._src.util": ("util",),
@@ -44,11 +52,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "jax.lib.xla_bridge": ("backend",), "jax._src.xla_bridge": ("backend", "mjax"),
     "jax.experimental.custom_partitioning": ("mjax.experimental.custom_partitioning",),
     "jax._src.custom_partitioning": ("mjax.experimental.custom_partitioning",),
-    "jax.experimental.shard_map": ("mjax",), "jax._src.shard_map": ("mjax",),
+    "jax.experimental.shard_map": ("mjax", "mjax.sharding"), "jax._src.shard_map": ("mjax",),
     "jax._src.abstract_arrays": ("core",),
     "jax._src.ad_checkpoint": ("core.primitives", "mjax.ad_checkpoint", "mjax"),
     "jax._src.ad_util": ("interpreters.ad", "core.primitives"),
-    "jax._src.api": ("mjax",), "jax._src.config": ("mjax", "mjax.config"),
+    "jax._src.api": ("mjax",), "jax._src.config": ("mjax",),
     "jax._src.array": ("mjax",), "jax._src.basearray": ("mjax",),
     "jax._src.checkify": ("mjax.experimental.checkify",),
     "jax._src.custom_derivatives": ("mjax.custom_derivatives", "core.primitives", "mjax"),
@@ -66,27 +74,26 @@ HOMES: dict[str, tuple[str, ...]] = {
     "jax._src.sharding": ("mjax.sharding",),
     "jax._src.sharding_impls": ("mjax.sharding", "sharding", "interpreters.mlir", "mjax"),
     "jax._src.state": _STATE,
-    "jax._src.xla_metadata": ("mjax.experimental.xla_metadata",),
 }
 #: Names that are called otherwise, or are elsewhere than the homes of their modules say.
 RENAMED = {
     "jax.core.JaxprDebugInfo": "core.DebugInfo",
-    "jax.core.pjit_p": "core.primitives.jit_p",
     "jax.extend.core.primitives.pjit_p": "core.primitives.jit_p",
     "jax.extend.core.primitives.custom_vjp_call_jaxpr_p": "core.primitives.custom_vjp_call_p",
-    "jax.extend.core.nonempty_axis_env": "core.nonempty_axis_env_DO_NOT_USE",
     "jax.interpreters.ad.backward_pass_internal": "interpreters.ad.backward_pass",
     "jax.interpreters.batching.Array": "mjax.Array",
     "jax.interpreters.batching.Zero": "interpreters.ad.Zero",
     "jax.interpreters.batching.Zeros": "interpreters.ad.Zero",
     "jax.interpreters.mlir.Mesh": "mjax.sharding.Mesh",
     "jax.interpreters.partial_eval.config": "mjax.config",
-    "jax.interpreters.pxla.Mesh": "mjax.sharding.Mesh",
-    "jax.interpreters.pxla.PartitionSpec": "mjax.sharding.PartitionSpec",
     "jax.interpreters.pxla.are_op_shardings_equal": "interpreters.pxla.are_hlo_shardings_equal",
     "jax.interpreters.pxla.is_op_sharding_replicated":
         "interpreters.pxla.is_hlo_sharding_replicated",
-    "jax.interpreters.xla.Backend": "",
+    **{f"jax.lib.{module}.{old}": new for module in ("xla_client", "xla_extension")
+       for old, new in (("Device", "mjax.Device"), ("OpSharding", "sharding.OpSharding"),
+                        ("XlaRuntimeError", "mjax.errors.JaxRuntimeError"))},
+    "jax.lib.xla_client.HloSharding": "sharding.HloSharding",
+    "jax.lib.xla_bridge.default_backend": "mjax.default_backend",
     "jax._src.pjit.pjit_p": "core.primitives.jit_p",
     "jax._src.core.nonempty_axis_env": "core.nonempty_axis_env_DO_NOT_USE",
     "jax._src.core.unsafe_am_i_under_a_jit": "core.unsafe_am_i_under_a_jit_DO_NOT_USE",
@@ -95,8 +102,10 @@ RENAMED = {
 }
 
 
-def home(module: str, name: str, surface: Surface, generation: str) -> str:
-    """The dotted path of a name of jax in a generation, or in `mjax`; empty if there is none."""
+def home(module: str, name: str, surface: Surface, generation: str | None) -> str:
+    """The dotted path of a name of jax in a generation (None: in the head), or in `mjax`; empty if
+    there is none.
+    """
     path = f"{module}.{name}"
     candidates = ([RENAMED[path]] if path in RENAMED else
                   [_join(each, name) for each in _homes(module)])
@@ -105,8 +114,9 @@ def home(module: str, name: str, surface: Surface, generation: str) -> str:
         if package == "mjax":
             if name_of(candidate) in exports_of_face(candidate.rpartition(".")[0]):
                 return candidate
-        elif candidate in surface.rows(generation):
-            return f"mjax_ext.{generation}.{candidate}"
+        elif (row := surface.row(generation, candidate)) and (
+                row.name == candidate or row.kind == "module"):  # which has names of jaxlib
+            return _below(generation, candidate)
     return ""
 
 
@@ -115,7 +125,7 @@ def module_home(module: str, generation: str) -> str:
     first = next(_homes(module), None)
     if first is None:
         return ""
-    return first if first.startswith("mjax") else _join(f"mjax_ext.{generation}", first)
+    return first if first.startswith("mjax") else _below(generation, first)
 
 
 def name_of(path: str) -> str:
@@ -127,8 +137,12 @@ def _join(module: str, name: str) -> str:
     return f"{module}.{name}".strip(".")
 
 
+def _below(generation: str | None, path: str) -> str:
+    return _join(f"mjax_ext.{generation}" if generation else "mjax_ext", path)
+
+
 def _homes(module: str) -> Iterator[str]:
-    while module not in HOMES and module.count(".") > 2:
+    while module not in HOMES and module.startswith("jax._src.") and module.count(".") > 2:
         module = module.rpartition(".")[0]
     yield from HOMES.get(module, ())
 

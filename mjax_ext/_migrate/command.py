@@ -118,7 +118,7 @@ def _unsound(before: bytes, after: bytes, targets: Targets) -> list[Problem]:
 def main(arguments: list[str]) -> int:
     """The command; gives its exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m mjax_ext migrate",
+        prog="python -m mjax_ext migrate", allow_abbrev=False,
         description="Rewrites uses of jax's extension modules and of the head for v1, and uses of "
         "a generation for the next one. Each file is rewritten as a whole or not at all.",
         epilog="Exit status: 1 if a file was left as it was; else 0.")
