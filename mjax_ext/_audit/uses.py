@@ -65,8 +65,8 @@ def uses(source: bytes, exports: Exports) -> list[Use]:
     Raises:
       SyntaxError: it does not parse.
     """
-    found = {Use(seen.path.name, getattr(seen.node, "lineno", 0), seen.note)
-             for seen in walk(parsed(source), source, exports)}
+    found = dict.fromkeys(Use(seen.path.name, getattr(seen.node, "lineno", 0), seen.note)
+                          for seen in walk(parsed(source), source, exports))
     return sorted(found, key=lambda use: (use.line, use.path))
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import mjax
+from mjax import lax
 from mjax_ext._audit.command import audit_source
 
 FOLDER = Path(__file__).parent / "compat"
@@ -50,5 +55,35 @@ def test_notes():
     assert said("restored_table", "jax.interpreters.xla.pytype_aval_mappings", 6) == [
         "`hasattr` at line 6"]
     assert said("params_by_release", "jax.interpreters.batching.not_mapped", 8) == [
-        "the library sets it", "under the `if` of line 7",
-        "`getattr` with a default at line 6"]
+        "under the `if` of line 7", "`getattr` with a default at line 6", "the library sets it"]
+
+
+# ---- with v1 ---------------------------------------------------------------------------
+
+WITH_V1 = sorted((FOLDER.parent / "compat_v1").glob("*.py"))
+
+
+def lines(path):
+    return len([line for line in path.read_text().splitlines() if line.strip()])
+
+
+@pytest.mark.parametrize("path", WITH_V1, ids=lambda path: path.stem)
+def test_with_v1_they_are_imports_that_work(path):
+    found = audit_source(path.read_bytes(), path.name)
+    assert found and all(f.kind == "generation" and not f.fails for f in found)
+    assert runpy.run_path(str(path))
+
+
+def test_the_page_counts_the_lines():
+    page = (Path(__file__).parents[3] / "docs" / "audit.md").read_text()
+    counted = dict(re.findall(r"^\| \w+ \| \d+ \| `(\w+)` \| (\d+) \|", page, re.MULTILINE))
+    assert counted == {**{path.stem: str(lines(path)) for path in WITH_V1},
+                       "imported_on_demand": "0"}
+
+
+def test_params_of_scan_are_those_that_v1_freezes():
+    module = runpy.run_path(str(FOLDER.parent / "compat_v1" / "params_by_release.py"))
+    eqn, = mjax.make_jaxpr(lambda x, c, y: lax.scan(lambda c, z: (c * x + z, c), c, y))(
+        2.0, 1.0, np.ones(3, np.float32)).eqns
+    assert module["scan_arity"](eqn.params, len(eqn.invars)) == (1, 1, 1)
+    assert module["fresh_var_like"](eqn.invars[0]).aval == eqn.invars[0].aval
