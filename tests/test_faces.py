@@ -83,6 +83,8 @@ used_later = {f"mjax.{name}" for name in ("_rare", "_engine.control.custom.custo
 assert not used_later & set(sys.modules)
 assert mjax.custom_vjp is sys.modules["mjax._rare"].custom_vjp
 assert vars(mjax)["checkpoint"].__module__ == "mjax" and used_later < set(sys.modules)
+import mjax_ext
+assert mjax_ext.interpreters.pxla.__name__ == "mjax_ext.interpreters.pxla"
 """
 
 

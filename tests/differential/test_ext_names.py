@@ -454,3 +454,40 @@ def test_all_names_of_jax_are_here():
         "source_info_util": set(), "backend": set(), "ifrt_programs": set(),
         "lowering": {"LoweringRuleContext"},
     }
+
+
+# ---- arguments by keyword ----------------------------------------------------------------
+
+
+#: Arguments that jax takes by keyword and mjax does not; `docs/extension_names.md` says why.
+OTHERWISE = {
+    "emit_python_callback": {"returns_token", "sharding"}, "linearize": {"primals_ft"},
+    "linearize_jaxpr": {"allow_fwds", "is_vjp"}, "unmapped_aval": {"explicit_mesh_axis"},
+}
+
+
+@pytest.mark.parametrize("theirs, ours", [
+    ("jax.core", "mjax_ext.core"), ("jax.extend.core", "mjax_ext.core"),
+    ("jax.api_util", "mjax.api_util"), ("jax.ffi", "mjax_ext.ffi"),
+    ("jax.extend.random", "mjax_ext.random"), ("jax.extend.backend", "mjax_ext.backend"),
+    ("jax.extend.source_info_util", "mjax_ext.source_info_util"),
+    *((f"jax.{folder}interpreters.{name}", f"mjax_ext.interpreters.{name}")
+      for name in ("ad", "batching", "mlir", "partial_eval", "pxla") for folder in ("", "_src."))])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_arguments_have_the_names_of_jax(theirs, ours):
+    """All but the first, which nobody gives by keyword."""
+    theirs, ours = importlib.import_module(theirs), importlib.import_module(ours)
+    lacking = {}
+    for name in set(dir(theirs)) & set(ours.__all__):
+        of_jax, own = getattr(theirs, name), getattr(ours, name)
+        if not (inspect.isfunction(of_jax) and inspect.isfunction(own)):
+            continue
+        wanted, taken = (list(inspect.signature(f).parameters.values())[1:]
+                         for f in (of_jax, own))
+        named = {p.name for p in wanted if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+        if any(p.kind is p.VAR_POSITIONAL for p in wanted) or any(
+                p.kind is p.VAR_KEYWORD for p in taken):
+            continue  # a transformation of `linear_util`, or a function of params
+        if named := named - {p.name for p in taken}:
+            lacking[name] = named
+    assert lacking.items() <= OTHERWISE.items()

@@ -414,7 +414,7 @@ def _constraint(left: Any, sign: str, right: Any) -> str:
     return f"{left} {sign[0]}= {right + margin}"
 
 
-def max_dim(left: Any, right: Any) -> Any:
+def max_dim(d1: Any, d2: Any) -> Any:
     """The larger of two sizes; an expression if that depends on symbols.
 
     Example:
@@ -423,10 +423,10 @@ def max_dim(left: Any, right: Any) -> Any:
       >>> core.max_dim(b, 1), core.max_dim(b, 5)
       (b, max(b, 5))
     """
-    return _either("max", left, right)
+    return _either("max", d1, d2)
 
 
-def min_dim(left: Any, right: Any) -> Any:
+def min_dim(d1: Any, d2: Any) -> Any:
     """The smaller of two sizes; an expression if that depends on symbols.
 
     Example:
@@ -434,7 +434,7 @@ def min_dim(left: Any, right: Any) -> Any:
       >>> core.min_dim(2, 3)
       2
     """
-    return _either("min", left, right)
+    return _either("min", d1, d2)
 
 
 def _either(name: str, left: Any, right: Any) -> Any:

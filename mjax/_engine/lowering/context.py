@@ -428,14 +428,16 @@ class LoweringContext(RuleFacts):
         """A copy with some fields replaced.
 
         Args:
-          fields: `module_context`, `primitive`, `avals_in`, `avals_out`, `constants`, `source`,
-            `tokens` (also called `tokens_in`) or `name_stack`.
+          fields: `module_context`, `primitive` (None: the same), `avals_in`, `avals_out`,
+            `constants`, `source`, `tokens` (also called `tokens_in`) or `name_stack`.
 
         Raises:
           TypeError: there is no such field.
         """
         tokens = fields.pop("tokens_in", fields.pop("tokens", self.tokens))
         fields.pop("tokens_out", None)  # None in JAX, to be set
+        if fields.get("primitive", self.primitive) is None:
+            del fields["primitive"]  # JAX's idiom for code that is not a primitive's
         if "name_stack" in fields:
             names = fields.pop("name_stack")[len(self.module_context.scope):]
             fields["source"] = SourceInfo(self.traceback, NameStack(names))

@@ -46,7 +46,7 @@ def _add_any_batch(args: Any, dims: Any) -> Any:
     return add_any_p.bind(*args), dim
 
 
-def add_tangents(a: Any, b: Any) -> Any:
+def add_tangents(x: Any, y: Any) -> Any:
     """The sum of two tangents or cotangents, either of which may be a `Zero`.
 
     Example:
@@ -54,11 +54,11 @@ def add_tangents(a: Any, b: Any) -> Any:
       >>> float(ad.add_tangents(1.0, 2.0))
       3.0
     """
-    if type(a) is Zero:
-        return b
-    if type(b) is Zero:
-        return a
-    return add_any_p.bind(a, b)
+    if type(x) is Zero:
+        return y
+    if type(y) is Zero:
+        return x
+    return add_any_p.bind(x, y)
 
 
 def instantiate(tangent: Any) -> Any:
@@ -72,7 +72,12 @@ def instantiate(tangent: Any) -> Any:
     return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
 
 
-Zero.instantiate = instantiate
+def _zeros(self: Zero) -> Any:
+    """The array of zeros."""
+    return zeros_of(self.aval)
+
+
+Zero.instantiate = _zeros
 
 
 def aval_of(x: Any) -> Any:
@@ -221,14 +226,14 @@ def define_jointly_linear(primitive: Primitive, operands: slice) -> None:
     primitive.define("jvp", jvp, derived=True)
 
 
-def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Callable[..., Any]
-                    ) -> None:
+def define_bilinear(primitive: Primitive, lhs_rule: Callable[..., Any],
+                    rhs_rule: Callable[..., Any]) -> None:
     """Gives a primitive that is linear in each of two operands its jvp and transpose rules.
 
     Args:
       primitive: the primitive, with operands `x` and `y`.
-      left: `(ct, x, y, **params) -> cotangent of x`, where `x` is undefined.
-      right: `(ct, x, y, **params) -> cotangent of y`, where `y` is undefined.
+      lhs_rule: `(ct, x, y, **params) -> cotangent of x`, where `x` is undefined.
+      rhs_rule: `(ct, x, y, **params) -> cotangent of y`, where `y` is undefined.
 
     Example:
       >>> from mjax_ext import core
@@ -246,10 +251,10 @@ def define_bilinear(primitive: Primitive, left: Callable[..., Any], right: Calla
 
     def transpose(ct: Any, x: Any, y: Any, **params: Any) -> Any:
         if type(x) is UndefinedPrimal:
-            return [left(ct, x, y, **params), None]
-        return [None, right(ct, x, y, **params)]
+            return [lhs_rule(ct, x, y, **params), None]
+        return [None, rhs_rule(ct, x, y, **params)]
 
-    transpose.__wrapped__ = left  # type: ignore[attr-defined]
+    transpose.__wrapped__ = lhs_rule  # type: ignore[attr-defined]
     primitive.def_transpose(transpose)
 
 

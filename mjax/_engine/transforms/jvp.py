@@ -17,7 +17,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
-from mjax._engine.primitives.tangents import instantiate, zero_tangent
+from mjax._engine.primitives.tangents import instantiate as as_array
+from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -193,14 +194,14 @@ def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], 
     return primals, tangents
 
 
-def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | Sequence[bool]
+def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequence[bool]
               ) -> tuple[Jaxpr, list[bool]]:
     """The jaxpr of a jaxpr's jvp, cached on it.
 
     Args:
       jaxpr: inputs `(primals...)`, results `(outs...)`.
       nonzeros: which inputs have a tangent.
-      instantiate_outs: for which results a zero tangent is made an array.
+      instantiate: for which results a zero tangent is made an array.
 
     Returns:
       A jaxpr from `(primals..., nonzero tangents...)` to `(outs..., nonzero tangents...)`,
@@ -212,7 +213,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
       >>> len(jvp.in_avals), len(jvp.out_avals)
       (2, 2)
     """
-    wanted = per_item(instantiate_outs, len(jaxpr.outvars))
+    wanted = per_item(instantiate, len(jaxpr.outvars))
     nonzeros = tuple(nonzeros)
 
     def make() -> tuple[Jaxpr, list[bool]]:
@@ -225,7 +226,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate_outs: bool | S
                         for p, nz in zip(args[:n], nonzeros, strict=True)]
             outs, out_tangents = jvp_flat(lambda *a: eval_jaxpr(jaxpr, jaxpr.consts, *a),
                                           args[:n], tangents)
-            out_tangents = [instantiate(t) if w else t
+            out_tangents = [as_array(t) if w else t
                             for t, w in zip(out_tangents, wanted, strict=True)]
             nonzero_outs.extend(type(t) is not Zero for t in out_tangents)
             return [*outs, *[t for t in out_tangents if type(t) is not Zero]]

@@ -163,13 +163,13 @@ def _refuse_result(interp: LinearizeInterpreter, out: Any) -> NoReturn:
 
 
 def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
-                    instantiate_outs: bool | Sequence[bool] = False) -> PartialEvaluated:
+                    instantiate: bool | Sequence[bool] = False) -> PartialEvaluated:
     """Linearizes a jaxpr; cached on it.
 
     Args:
       jaxpr: the program.
       nonzeros: the inputs to differentiate in.
-      instantiate_outs: for which results a zero tangent is made an array.
+      instantiate: for which results a zero tangent is made an array.
 
     Returns:
       The evaluation, and from residuals and the nonzero tangents the tangents of those results
@@ -183,7 +183,7 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
       ([sin, cos], [mul])
     """
     nonzeros = tuple(nonzeros)
-    wanted = per_item(instantiate_outs, len(jaxpr.outvars))
+    wanted = per_item(instantiate, len(jaxpr.outvars))
     return jaxpr.cached(("linearize", nonzeros, wanted, thread.settings),
                         lambda: _linearize_jaxpr(jaxpr, nonzeros, wanted))
 

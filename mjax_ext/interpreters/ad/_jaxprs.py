@@ -17,7 +17,7 @@ from mjax_ext._checked import as_jaxpr
 
 
 def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
-                  primals_in: Sequence[Any], cotangents_in: Sequence[Any]) -> list[Any]:
+                  primals_in: Sequence[Any], cts_in: Sequence[Any]) -> list[Any]:
     """Cotangents of the linear inputs of a program.
 
     Args:
@@ -25,7 +25,7 @@ def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
       transform_stack: whether the names of its equations' scopes show the transposition.
       consts: values of its constants.
       primals_in: an `UndefinedPrimal` for each linear input, values for the others.
-      cotangents_in: a cotangent or a `Zero` for each result.
+      cts_in: a cotangent or a `Zero` for each result.
 
     Returns:
       For each input its cotangent, or a `Zero`.
@@ -45,17 +45,17 @@ def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
     """
     as_jaxpr("backward_pass", jaxpr)
     if not isinstance(transform_stack, bool):
-        msg = ("backward_pass(jaxpr, transform_stack, consts, primals_in, cotangents_in): "
+        msg = ("backward_pass(jaxpr, transform_stack, consts, primals_in, cts_in): "
                f"transform_stack must be a bool, got {describe_value(transform_stack)}.")
         raise TypeError(msg)
     for name, values, items in (("consts", consts, jaxpr.constvars),
                                 ("primals_in", primals_in, jaxpr.invars),
-                                ("cotangents_in", cotangents_in, jaxpr.outvars)):
+                                ("cts_in", cts_in, jaxpr.outvars)):
         if len(values) != len(items):
             msg = (f"backward_pass: {name} has {len(values)} entries for {len(items)}; give one "
                    "for each.")
             raise ValueError(msg)
-    found = engine.backward_pass(jaxpr, consts, primals_in, cotangents_in,
+    found = engine.backward_pass(jaxpr, consts, primals_in, cts_in,
                                  "transpose" if transform_stack else "")
     return [Zero(typeof(p).to_cotangent()) if ct is None else ct
             for p, ct in zip(primals_in, found, strict=True)]
