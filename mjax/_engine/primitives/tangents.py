@@ -72,12 +72,12 @@ def instantiate(tangent: Any) -> Any:
     return zeros_of(tangent.aval) if type(tangent) is Zero else tangent
 
 
-def _zeros(self: Zero) -> Any:
+def _instantiate(self: Zero) -> Any:
     """The array of zeros."""
     return zeros_of(self.aval)
 
 
-Zero.instantiate = _zeros
+Zero.instantiate = _instantiate
 
 
 def aval_of(x: Any) -> Any:
