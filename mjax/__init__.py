@@ -84,6 +84,7 @@ from mjax._numpy.references import empty_ref, free_ref, freeze, new_ref
 if TYPE_CHECKING:
     from mjax import (
         ad_checkpoint,
+        alias,
         api_util,
         custom_batching,
         custom_derivatives,
@@ -146,10 +147,11 @@ __all__ = [
     "transfer_guard_device_to_device", "transfer_guard_device_to_host",
     "transfer_guard_host_to_device", "typeof", "value_and_grad", "vjp", "vmap", "pmap",
     "print_environment_info", "shard_map", "smap",
-    "ad_checkpoint", "api_util", "custom_batching", "custom_derivatives", "debug", "distributed",
-    "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export", "ffi",
-    "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler", "random", "ref",
-    "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing", "version",
+    "ad_checkpoint", "alias", "api_util", "custom_batching", "custom_derivatives", "debug",
+    "distributed", "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export",
+    "ffi", "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler",
+    "random", "ref", "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing",
+    "version",
 ]
 
 

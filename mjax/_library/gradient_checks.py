@@ -115,7 +115,7 @@ def _tolerances(given: Any) -> Callable[[DType], float]:
     return lambda dtype: known.get(dtypes.canonicalize(np.dtype(dtype)).name, 0)
 
 
-def _assert_close(actual: Any, expected: Any, atol: Any, rtol: Any, what: str) -> None:
+def assert_close(actual: Any, expected: Any, atol: Any, rtol: Any, what: str) -> None:
     """Asserts that two trees have equal shapes, and values within the tolerances."""
     absolute, relative = _tolerances(atol), _tolerances(rtol)
 
@@ -175,8 +175,8 @@ def check_jvp(f: Callable[..., Any], f_jvp: Callable[..., Any], args: Any, atol:
     expected = f(*args)
     _assert_same_dtypes(value, expected, f"{what}primal")
     quotient = _difference_quotient(f, args, direction, eps)
-    _assert_close(value, expected, atol, rtol, f"{what}primal")
-    _assert_close(slope, quotient, atol, rtol, f"{what}tangent")
+    assert_close(value, expected, atol, rtol, f"{what}primal")
+    assert_close(slope, quotient, atol, rtol, f"{what}tangent")
 
 
 @documented(**_FRAGMENTS)
@@ -208,12 +208,12 @@ def check_vjp(f: Callable[..., Any], f_vjp: Callable[..., Any], args: Any, atol:
     what = f"{err_msg} " if err_msg else ""
     random = np.random.RandomState(0)
     value, pullback = f_vjp(*args)
-    _assert_close(value, f(*args), atol, rtol, f"{what}primal")
+    assert_close(value, f(*args), atol, rtol, f"{what}primal")
     direction = _direction(random, args)
     quotient = _difference_quotient(f, args, direction, eps)
     cotangents = _direction(random, value)
     gradient = _conjugate(pullback(_conjugate(cotangents)))
-    _assert_close(_inner_product(direction, gradient), _inner_product(quotient, cotangents),
+    assert_close(_inner_product(direction, gradient), _inner_product(quotient, cotangents),
                   atol, rtol, f"{what}cotangent projection")
 
 

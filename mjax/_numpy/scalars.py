@@ -273,7 +273,7 @@ def _aval_of(name: str, a: Any) -> tuple[tuple[int, ...], Any]:
 
 @boundary
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype of an array-like is complex.
+    """Whether the dtype of an array-like, or of a scalar type such as `jnp.float32`, is complex.
 
     Source: `numpy.iscomplexobj`.
 
@@ -281,6 +281,8 @@ def iscomplexobj(x: Any) -> bool:
       >>> jnp.iscomplexobj(jnp.array([1j]))
       True
     """
+    if isinstance(dtype := getattr(x, "dtype", None), np.dtype):
+        return dtype.kind == "c"
     return x is not None and dtypes.is_complex(_aval_of("iscomplexobj", x)[1])
 
 

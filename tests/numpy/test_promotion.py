@@ -222,6 +222,7 @@ def test_questions_about_values() -> None:
     assert jnp.shape(x) == (2, 3) and jnp.ndim(x) == 2 and jnp.size(x) == 6
     assert jnp.size(x, 1) == 3 and jnp.size(x, (0, -1)) == 6
     assert jnp.shape([[1, 2]]) == (1, 2) and jnp.ndim(3) == 0
+    assert jnp.iscomplexobj(jnp.complex64) and jnp.isrealobj(jnp.float32)
     assert jnp.iscomplexobj([1j]) and not jnp.iscomplexobj(x) and jnp.isrealobj(1.0)
     assert jnp.isscalar(3) and jnp.isscalar(jnp.array(3)) and not jnp.isscalar(x)
     assert jnp.iterable(x) and not jnp.iterable(jnp.array(1))

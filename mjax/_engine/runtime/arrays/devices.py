@@ -43,7 +43,7 @@ def client(platform: str | None = None) -> Any:
                     known = _clients[platform] = shim.client_for(
                         platform, **options.get(platform, {}))
                 except ValueError as error:
-                    msg = f"platform {platform!r} is not available: {error}"
+                    msg = f"Unknown backend: platform {platform!r} is not available: {error}"
                     raise RuntimeError(msg) from None
     return known
 

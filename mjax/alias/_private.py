@@ -1,0 +1,78 @@
+"""Private names of jax that libraries use and that mjax has under no name of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir import dtypes
+from mjax._engine.runtime.effects.tokens import effects_barrier
+from mjax._library.gradient_checks import assert_close
+from mjaxlib_shim.trees import is_node_type
+
+#: For annotations.
+DType = np.dtype
+
+
+class _Registry:
+    """The classes that are containers of pytrees: `class in registry`."""
+
+    def __contains__(self, node_type: type) -> bool:
+        return is_node_type(node_type)
+
+
+_registry = _Registry()
+
+
+class TypedNdArray:
+    """Arrays among the constants of a program that are not `Array`s: mjax does not make any.
+
+    So `isinstance(x, TypedNdArray)` is always false, which is the use that libraries have for it.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> TypedNdArray:
+        raise TypeError(f"mjax does not have a {cls.__name__}: constants of programs are NumPy's, "
+                        "or `Array`s")
+
+
+class TypedInt(TypedNdArray, int):
+    """A weakly typed int of a known dtype."""
+
+
+class TypedFloat(TypedNdArray, float):
+    """A weakly typed float of a known dtype."""
+
+
+class TypedComplex(TypedNdArray, complex):
+    """A weakly typed complex number of a known dtype."""
+
+
+def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    """Asserts that two trees have equal shapes, and values within the tolerances.
+
+    Args:
+      xs, ys: the trees.
+      atol, rtol: tolerances, by dtype or for all; None: those of `mjax.test_util`.
+      err_msg: said by the error.
+
+    Raises:
+      AssertionError: they are not close.
+    """
+    assert_close(xs, ys, atol, rtol, err_msg)
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Whether a float dtype has infinities."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isinf(np.asarray(np.inf, dtypes.as_dtype(dtype)).astype(np.float32)))
+
+
+def to_complex_dtype(dtype: Any) -> Any:
+    """The complex dtype whose parts have a float dtype, complex64 at least."""
+    return dtypes.complex_dtype(dtypes.as_dtype(dtype))
+
+
+def wait_for_tokens() -> None:
+    """Waits until the side effects of this thread's computations have happened."""
+    effects_barrier()
