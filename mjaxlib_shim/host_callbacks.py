@@ -93,7 +93,7 @@ class HostCallbacks:
             config = ir.DictAttr.get({"index": index})
             target = f"xla_ffi_{'partitioned_' if partitioned else ''}python_{platform}_callback"
             attribute = sharding and sharding(len(result_types))
-            # XLA aborts when it partitions a call without layouts.
+            # XLA ends the process when it partitions a call without layouts.
             return list(_custom_call(target, 4, config, operands, result_types, has_side_effect,
                                      attribute, layouts=partitioned))
         return self._emit_by_address(function, operands, operand_signature, result_signature,
@@ -132,7 +132,7 @@ class HostCallbacks:
         results = _custom_call(
             f"xla_python_{platform}_callback", 2, config, [address, *operands],
             [ir.TupleType.get_tuple(types)] if sharding is None else types, has_side_effect,
-            layouts=sharding is not None,
+            layouts=True,
         )
         if sharding is not None:
             if has_side_effect and count:
@@ -193,7 +193,7 @@ def _custom_call(
     if layouts:
         named = {
             "operand_layouts": ir.ArrayAttr.get([_layout(v.type) for v in operands]),
-            "result_layouts": ir.ArrayAttr.get([_layout(t) for t in types]),
+            "result_layouts": ir.ArrayAttr.get([_layout(t) for t in _parts(types)]),
         }
     return hlo.CustomCallOp.build_generic(
         results=list(types),
@@ -208,6 +208,12 @@ def _custom_call(
             **named,
         },
     ).results
+
+
+def _parts(types: Sequence[Any]) -> list[Any]:
+    """The types, with those of a packed result in its place."""
+    return [part for t in types for part in (
+        [t.get_type(i) for i in range(t.num_types)] if isinstance(t, ir.TupleType) else [t])]
 
 
 def _layout(kind: Any) -> Any:
