@@ -325,10 +325,14 @@ def lint(session):
 
 @nox.session
 def types(session):
-    """mypy: strict on the public packages, ordinary on the engine; no jaxlib needed."""
+    """mypy: strict on the public packages, ordinary on the engine; no jaxlib needed.
+
+    Then mypy and basedpyright on programs that they must accept, and on lines that they must not.
+    """
     runtime = [str(req) for req in REQUIREMENTS if req.name != "jaxlib"]
     _install(session, "types", requirements=runtime)
     session.run("mypy")
+    session.run("python", "-m", "tests.typed")
 
 
 @nox.session

@@ -44,8 +44,8 @@ _int32 = np.dtype(np.int32)
 def cond(pred: Any, true_fun: Callable[[*Operands], R],
          false_fun: Callable[[*Operands], R], *operands: *Operands) -> R: ...
 @overload
-def cond(pred: Any, true_fun: Callable[..., R], false_fun: Callable[..., R], *operands: Any,
-         operand: Any = NOT_GIVEN) -> R: ...
+def cond(pred: Any, true_fun: Callable[[Any], R], false_fun: Callable[[Any], R], *,
+         operand: Any) -> R: ...
 @boundary  # type: ignore[misc]
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any,
          operand: Any = NOT_GIVEN) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Union
+from typing import Any, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -18,7 +18,7 @@ class SupportsDType(Protocol):
 
 
 #: Values that functions of `mjax.numpy` take as arrays. (Tracers are `Array`s.)
-ArrayLike = Union[  # noqa: UP007 (JAX's kind of object)
-    Array, np.ndarray, np.bool_, np.number, bool, int, float, complex]
+ArrayLike: TypeAlias = Union[  # noqa: UP007 (JAX's kind of object)
+    Array, np.ndarray[Any, Any], np.bool_, np.number[Any], bool, int, float, complex]
 #: Values that `dtype=` arguments take, besides None for the default.
-DTypeLike = Union[str, type[Any], np.dtype, SupportsDType]  # noqa: UP007
+DTypeLike: TypeAlias = Union[str, type[Any], np.dtype[Any], SupportsDType]  # noqa: UP007

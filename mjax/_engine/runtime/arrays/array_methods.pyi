@@ -17,7 +17,7 @@ _Entry: TypeAlias = (
     SupportsIndex | slice | EllipsisType | Array | np.ndarray[Any, Any] | bool | np.bool_ | None)
 _Index: TypeAlias = _Entry | tuple[_Entry | Sequence[int] | Sequence[bool], ...]
 _Axes: TypeAlias = int | Sequence[int] | None
-_Shape: TypeAlias = SupportsIndex | Sequence[Any]
+_Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _Mode: TypeAlias = str | GatherScatterMode | None
 
 class _At(Protocol):

@@ -1,0 +1,13 @@
+"""Types of `mjax.scipy.stats.bernoulli`; a test compares them with the functions."""
+
+
+
+from mjax._engine.runtime.arrays.annotations import ArrayLike
+from mjax._engine.runtime.arrays.array import Array
+
+__all__: list[str]
+
+def cdf(k: ArrayLike, p: ArrayLike) -> Array: ...
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = ...) -> Array: ...
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = ...) -> Array: ...
+def ppf(q: ArrayLike, p: ArrayLike) -> Array: ...

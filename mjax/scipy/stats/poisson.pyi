@@ -1,0 +1,13 @@
+"""Types of `mjax.scipy.stats.poisson`; a test compares them with the functions."""
+
+
+
+from mjax._engine.runtime.arrays.annotations import ArrayLike
+from mjax._engine.runtime.arrays.array import Array
+
+__all__: list[str]
+
+def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = ...) -> Array: ...
+def entropy(mu: ArrayLike, loc: ArrayLike = ...) -> Array: ...
+def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = ...) -> Array: ...
+def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = ...) -> Array: ...

@@ -1,0 +1,90 @@
+"""The types that checkers see are those of the functions: names and parameters."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pathlib
+
+import pytest
+
+import mjax
+from mjax._numpy.methods import METHODS, PROPERTIES
+
+ROOT = pathlib.Path(mjax.__file__).parent
+STUBS = sorted(path for path in ROOT.rglob("*.pyi") if "_engine" not in path.parts)
+METHODS_STUB = ROOT / "_engine" / "runtime" / "arrays" / "array_methods.pyi"
+
+
+def _module(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _names(tree):
+    """The names that a stub binds for others."""
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign):
+            yield node.target.id
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.asname for alias in node.names if alias.asname)
+
+
+def _parameters(function):
+    """(name, kind, whether it has a default) of each parameter of a function in a stub."""
+    args = function.args
+    positional = [*args.posonlyargs, *args.args]
+    first = len(positional) - len(args.defaults)
+    for i, arg in enumerate(positional):
+        kind = "positional" if i < len(args.posonlyargs) else "either"
+        yield arg.arg, kind, i >= first
+    if args.vararg:
+        yield args.vararg.arg, "star", False
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        yield arg.arg, "keyword", default is not None
+    if args.kwarg:
+        yield args.kwarg.arg, "stars", False
+
+
+_KINDS = {"POSITIONAL_ONLY": "positional", "POSITIONAL_OR_KEYWORD": "either",
+          "VAR_POSITIONAL": "star", "KEYWORD_ONLY": "keyword", "VAR_KEYWORD": "stars"}
+
+
+def _real(function):
+    return [(p.name, _KINDS[p.kind.name], p.default is not p.empty)
+            for p in inspect.signature(function).parameters.values()]
+
+
+@pytest.mark.parametrize("path", STUBS, ids=_module)
+def test_a_stub_has_the_names_and_parameters_of_its_module(path):
+    module, tree = importlib.import_module(_module(path)), ast.parse(path.read_text())
+    public = {n for n in _names(tree) if not n.startswith("_")}
+    late = set(getattr(module, "_LATER", ()))  # those that some releases of ml_dtypes lack
+    assert public | late == set(module.__all__) | late
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            assert list(_parameters(node)) == _real(getattr(module, node.name)), node.name
+
+
+def test_arrays_have_the_methods_that_checkers_see():
+    (methods,) = (node for node in ast.parse(METHODS_STUB.read_text()).body
+                  if isinstance(node, ast.ClassDef) and node.name == "ArrayMethods")
+    seen = {}
+    for node in methods.body:
+        if isinstance(node, ast.FunctionDef):
+            seen.setdefault(node.name, []).append(node)
+    missing = [name for name in seen if not hasattr(mjax.Array, name)]
+    assert not missing
+    assert METHODS.keys() | PROPERTIES.keys() <= seen.keys()
+    operators = {n for n in vars(mjax.Array) if n.startswith("__") and callable(
+        getattr(mjax.Array, n)) and n not in vars(object)}
+    own = {name for name in operators if mjax.Array.__dict__[name].__module__.startswith(
+        "mjax._numpy")} - {"__setitem__"}
+    assert own <= seen.keys()
+    for name in METHODS:
+        if len(seen[name]) == 1:
+            (_, *expected), (_, *given) = _real(METHODS[name]), _parameters(seen[name][0])
+            assert [p[0::2] for p in given] == [p[0::2] for p in expected], name

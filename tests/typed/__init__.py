@@ -1,0 +1,1 @@
+"""Programs for type checkers: calls that they must accept, and calls that they must reject."""

@@ -1,0 +1,186 @@
+"""Calls that type checkers must accept, with the types that they must find."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, assert_type
+
+import numpy as np
+
+import mjax
+import mjax.numpy as jnp
+from mjax import Array, lax, random
+from mjax.typing import ArrayLike, DTypeLike
+
+x: Array = jnp.arange(3.0)
+
+# ---- arrays
+assert_type(x + x, Array)
+assert_type(x + 1, Array)
+assert_type(2.0 * x, Array)
+assert_type(x @ x, Array)
+assert_type(-x, Array)
+assert_type(x == 1, Array)
+assert_type(x < 2, Array)
+assert_type(divmod(x, 2), tuple[Array, Array])
+assert_type(x[0], Array)
+assert_type(x[1:, None, ...], Array)
+assert_type(x[x > 1], Array)
+assert_type(x[jnp.array([0, 1])], Array)
+assert_type(x.sum(axis=0, keepdims=True), Array)
+assert_type(x.reshape(3, 1), Array)
+assert_type(x.reshape((3, -1)), Array)
+assert_type(x.astype(jnp.float16), Array)
+assert_type(x.astype("int32"), Array)
+assert_type(x.at[0].set(1.0), Array)
+assert_type(x.at[1:].add(x[1:]), Array)
+assert_type(x.T, Array)
+assert_type(x.shape, tuple[int, ...])
+assert_type(x.ndim, int)
+assert_type([element for element in x], list[Array])
+assert_type(float(x[0]), float)
+assert_type(x.item(), Any)
+
+# ---- functions
+assert_type(jnp.sum(x), Array)
+assert_type(jnp.sum(x, axis=(0,), dtype=jnp.float32), Array)
+assert_type(jnp.sin(1.0), Array)
+assert_type(jnp.add(x, 1), Array)
+assert_type(jnp.maximum(x, 0), Array)
+assert_type(jnp.zeros((3, 2), dtype=np.float32), Array)
+assert_type(jnp.zeros(3), Array)
+assert_type(jnp.concatenate([x, x]), Array)
+assert_type(jnp.stack((x, x), axis=1), Array)
+assert_type(jnp.einsum("i,i->", x, x), Array)
+assert_type(jnp.float32(1), Array)
+assert_type(jnp.linalg.norm(x), Array)
+assert_type(jnp.fft.fft(x), Array)
+assert_type(jnp.divmod(x, 2), tuple[Array, Array])
+assert_type(mjax.nn.relu(x), Array)
+assert_type(mjax.nn.softmax(x, axis=-1), Array)
+assert_type(mjax.scipy.special.erf(x), Array)
+assert_type(mjax.scipy.stats.norm.logpdf(x, 0.0, 1.0), Array)
+assert_type(lax.add(x, x), Array)
+assert_type(lax.stop_gradient(x), Array)
+assert_type(lax.top_k(x, 2), tuple[Array, Array])
+key = random.key(0)
+assert_type(random.normal(key, (3,)), Array)
+first, second = random.split(key)
+assert_type(first, Array)
+assert_type(mjax.nn.initializers.glorot_normal()(key, (2, 2), jnp.float32), Any)
+
+
+# ---- transformations
+def loss(p: dict[str, Array], y: Array, scale: float = 1.0) -> Array:
+    return jnp.sum(p["w"] * y) * scale
+
+
+def with_aux(p: dict[str, Array], y: Array) -> tuple[Array, int]:
+    return loss(p, y), 3
+
+
+params = {"w": x}
+assert_type(mjax.jit(loss)(params, x, scale=2.0), Array)
+assert_type(mjax.grad(loss)(params, x), dict[str, Array])
+assert_type(mjax.grad(loss)(params, x, scale=2.0), dict[str, Array])
+assert_type(mjax.grad(with_aux, has_aux=True)(params, x), tuple[dict[str, Array], int])
+assert_type(mjax.value_and_grad(loss)(params, x), tuple[Array, dict[str, Array]])
+assert_type(mjax.value_and_grad(with_aux, has_aux=True)(params, x),
+            tuple[tuple[Array, int], dict[str, Array]])
+assert_type(mjax.grad(loss, argnums=(0, 1))(params, x), Any)
+assert_type(mjax.vmap(loss, in_axes=(None, 0))(params, x), Array)
+assert_type(mjax.jit(mjax.grad(loss))(params, x), dict[str, Array])
+assert_type(mjax.checkpoint(loss)(params, x), Array)
+assert_type(mjax.named_call(loss, name="loss")(params, x), Array)
+mjax.jit(loss).lower(params, x).compile()
+mjax.jit(lambda x: x + 1)(x)
+mjax.grad(lambda x: x**2)(3.0)
+mjax.vmap(lambda x, y: x + y)(x, x)
+value, pullback = mjax.vjp(jnp.sin, x)
+assert_type(value, Array)
+assert_type(mjax.jvp(jnp.sin, (x,), (x,)), tuple[Array, Array])
+
+
+@mjax.jit
+def decorated(x: Array, *, flag: bool = False) -> Array:
+    return x if flag else -x
+
+
+@mjax.jit(static_argnames="flag")
+def with_options(x: Array, *, flag: bool = False) -> Array:
+    return x if flag else -x
+
+
+@functools.partial(mjax.jit, static_argnames="flag")
+def with_partial(x: Array, *, flag: bool = False) -> Array:
+    return x if flag else -x
+
+
+assert_type(decorated(x, flag=True), Array)
+assert_type(with_options(x, flag=True), Array)
+with_partial(x, flag=True)
+
+
+class Model:
+    scale: float = 2.0
+
+    @mjax.jit
+    def apply(self, x: Array) -> Array:
+        return x * self.scale
+
+
+assert_type(Model().apply(x), Array)
+
+
+@mjax.custom_jvp
+def clipped(x: Array, bound: float) -> Array:
+    return jnp.clip(x, -bound, bound)
+
+
+@clipped.defjvp
+def clipped_jvp(primals: Any, tangents: Any) -> Any:
+    return clipped(*primals), tangents[0]
+
+
+@mjax.custom_vjp
+def identity(x: Array) -> Array:
+    return x
+
+
+identity.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
+assert_type(clipped(x, 1.0), Array)
+assert_type(identity(x), Array)
+
+
+# ---- control flow
+class State(NamedTuple):
+    total: Array
+    steps: Array
+
+
+def step(state: State, value: Array) -> tuple[State, Array]:
+    return State(state.total + value, state.steps + 1), state.total
+
+
+start = State(x[0], x[1])
+assert_type(lax.scan(step, start, x), tuple[State, Array])
+lax.scan(lambda c, y: (c + y, None), 0.0, x)
+assert_type(lax.while_loop(lambda s: s.steps < 3, lambda s: State(s.total, s.steps + 1), start),
+            State)
+assert_type(lax.fori_loop(0, 3, lambda i, s: State(s.total + i, s.steps), start), State)
+assert_type(lax.cond(True, jnp.sin, jnp.cos, x), Array)
+assert_type(lax.cond(x[0] > 0, lambda: x, lambda: -x), Array)
+assert_type(mjax.tree.map(jnp.sin, params), dict[str, Array])
+mesh = mjax.make_mesh((1,), ("i",))
+mapped = mjax.shard_map(decorated, mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i"))
+assert_type(mapped(x), Array)
+
+
+# ---- annotations
+def scaled(x: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+    return jnp.asarray(x, dtype) * 2
+
+
+scaled(3), scaled(1j), scaled(np.ones(3)), scaled(x, jnp.float32), scaled(True, "float32")
+function: Callable[[Array], Array] = mjax.jit(jnp.sin)
