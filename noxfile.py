@@ -12,6 +12,7 @@ import re
 import runpy
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -78,8 +79,11 @@ os.environ["PATH"] = os.pathsep.join(
 # --------------------------------------------------------------------------------------- helpers
 
 
-def _install(session, *groups, jaxlib=None, requirements=()):
-    """Install dependency groups and, with a jaxlib, the project; unless that is what is there."""
+def _install(session, *groups, jaxlib=None, requirements=(), show=False):
+    """Install dependency groups and, with a jaxlib, the project; unless that is what is there.
+
+    `show`: whether pip shows its progress.
+    """
     wanted = [*requirements, *nox.project.dependency_groups(PYPROJECT, *groups)]
     if jaxlib:
         wanted = ["--editable", ".", f"jaxlib=={jaxlib}", *wanted]
@@ -88,7 +92,7 @@ def _install(session, *groups, jaxlib=None, requirements=()):
     if stamp.exists() and stamp.read_text() == recipe:
         return
     session.log("installing what this session needs; the first time takes about half a minute")
-    session.install(*wanted)
+    session.install(*wanted, silent=not show)
     stamp.write_text(recipe)
 
 
@@ -200,8 +204,9 @@ def quick(session):
 @nox.session
 def demo(session):
     """The main job: train on real digits, then a custom primitive from no rule to all of them."""
-    _install(session, "demo", jaxlib=_newest_here(session))
-    session.run("python", "examples/digits.py", *session.posargs)
+    _install(session, "demo", jaxlib=_newest_here(session), show=True)
+    picture = Path(session.create_tmp()) / "digits.svg"
+    session.run("python", "examples/digits.py", "--picture", picture, *session.posargs)
     session.run("python", "examples/multiply_add.py")
 
 
@@ -370,6 +375,54 @@ def bench(session):
     session.run("python", "-m", "benchmarks", *session.posargs)
     if not session.posargs:
         session.run("python", "-m", "benchmarks", "--devices")
+
+
+@nox.session
+def package(session):
+    """Wheel and sdist: their metadata and contents, and tests outside of the checkout."""
+    runtime = [str(req) for req in REQUIREMENTS if req.name != "jaxlib"]
+    _install(session, "package",
+             requirements=[f"jaxlib=={_newest_here(session)}", *runtime])
+    built, elsewhere = (Path(session.create_tmp()).resolve() / name for name in (
+        "dist", "elsewhere"))
+    for folder in (built, elsewhere):
+        shutil.rmtree(folder, ignore_errors=True)
+    # The wheel is built from the sdist, so that the latter has all that is needed.
+    session.run("python", "-m", "build", "--outdir", built)
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    session.run("twine", "check", "--strict", wheel, sdist)
+    session.run("check-wheel-contents", wheel)
+    _check_wheel(session, wheel)
+    shutil.unpack_archive(sdist, elsewhere, filter="data")
+    (source,) = elsewhere.iterdir()
+    for name in ("mjax", "mjax_ext", "mjaxlib_shim"):
+        shutil.rmtree(source / name)  # so that the tests import the wheel's
+    session.install("--force-reinstall", "--no-deps", wheel)
+    session.chdir(source)
+    session.run("python", "-m", "mjax")
+    session.run("python", "-m", "mjaxlib_shim", silent=True)
+    session.run("python", "examples/multiply_add.py", silent=True)
+    _pytest(session, "-q", "-m", "not slow", *PACKAGED)
+
+
+#: Tests of the installed wheel: what depends on the files it has, and some of everything.
+PACKAGED = [f"tests/{name}.py" for name in (
+    "test_tiny", "test_errors", "test_faces", "test_package", "shim/test_versions")]
+
+
+def _check_wheel(session, wheel):
+    """The files of the checkout's packages are in the wheel; its page has no local links."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        page = archive.read(metadata).decode()
+    tracked = session.run("git", "ls-files", "mjax", "mjax_ext", "mjaxlib_shim", external=True,
+                          silent=True).splitlines()
+    if missing := [*set(tracked) - names, *(n for n in names - set(tracked)
+                                            if ".dist-info/" not in n)]:
+        session.error("\n".join(["the wheel and the checkout differ in:", *sorted(missing)]))
+    if local := re.findall(r"\]\((?!https?:)[^)]*\)", page):
+        session.error("\n".join(["links that lead nowhere from a package page:", *local]))
 
 
 @nox.session
