@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
+from mjax._engine.runtime.dispatch.spans import Span, begin, end, explain_next, recorders
 from mjax._engine.tracing.flat import describe_function, function_name
 
 logger = logging.getLogger("mjax")
@@ -28,16 +28,36 @@ def log_compile(text: str, *facts: Any) -> None:
     logger.log(logging.WARNING if thread.options.log_compiles else logging.DEBUG, text, *facts)
 
 
-@contextmanager
-def timed(text: str, name: str, event: str) -> Iterator[None]:
-    """Logs `text` with the program's name and the seconds that the body of the `with` statement
-    took; also tells the listeners of the event."""
-    began, start = time.time(), time.perf_counter()
-    yield
-    seconds = time.perf_counter() - start  # changes of the system's clock do not matter
-    log_compile(text, name, seconds)
-    record_event_duration_secs(event, seconds, fun_name=name)
-    record_event_time_span(event, began, began + seconds, fun_name=name)
+class timed:
+    """Context manager: logs `text` with the program's name and the seconds that the body of the
+    `with` statement took; also tells the listeners of the event, and those who record spans.
+
+    Args:
+      text: with places for the name and the seconds.
+      name: of the function.
+      event: a name in `monitoring`.
+      reasons: why this is done again; None: as `explain_next` said.
+    """
+
+    __slots__ = ("began", "event", "name", "reasons", "span", "start", "text")
+
+    def __init__(self, text: str, name: str, event: str, reasons: Sequence[str] | None = None):
+        self.text, self.name, self.event, self.reasons = text, name, event, reasons
+
+    def __enter__(self) -> Span | None:
+        self.span = begin(self.event, self.name, self.reasons) if recorders else None
+        self.began, self.start = time.time(), time.perf_counter()
+        return self.span
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        seconds = time.perf_counter() - self.start  # changes of the system's clock do not matter
+        if self.span is not None:
+            end(self.span)
+        if kind is None:
+            log_compile(self.text, self.name, seconds)
+            record_event_duration_secs(self.event, seconds, fun_name=self.name)
+            record_event_time_span(self.event, self.began, self.began + seconds,
+                                   fun_name=self.name)
 
 
 class Joined:
@@ -63,11 +83,11 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
       key: `(settings, axes, structure, static arguments, types)`.
       seen: the keys of its traces.
     """
-    earlier = [_differences(f, call, key, other) for other in list(seen)]
+    reasons = reasons_for_trace(f, call, key, seen)
     where = describe_function(f)
-    if earlier:
+    if reasons:
         text = "its arguments differ from those of the closest earlier call:\n" + "\n".join(
-            f"  {line}" for line in min(reversed(earlier), key=len))
+            f"  {line}" for line in reasons)
     else:
         text = "this function was never traced before."
         if where in _seen:
@@ -75,6 +95,23 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
                      "decorated anew for each call, nothing is ever found in the cache.")
     _seen.add(where)
     _log_miss("TRACING", f, where, text)
+
+
+def reasons_for_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
+                      seen: Iterable[Any]) -> list[str]:
+    """The differences to the closest earlier call, a line each; empty if there is none."""
+    earlier = [_differences(f, call, key, other) for other in list(seen)]
+    return min(reversed(earlier), key=len) if earlier else []
+
+
+def told_reasons(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...], seen: Iterable[Any]
+                 ) -> list[str]:
+    """`reasons_for_trace`, after those who record were told: they may refuse the trace."""
+    reasons = reasons_for_trace(f, call, key, seen)
+    for recorder in tuple(recorders):
+        recorder.tracing(f, reasons)
+    explain_next(reasons)
+    return reasons
 
 
 def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
@@ -87,13 +124,21 @@ def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[
       placements: the placements of its leaves.
       seen: the keys of its programs, `(settings, placements, structure, static arguments)`.
     """
+    reasons = reasons_for_compilation(f, call, placements, seen)
+    if reasons:
+        _log_miss("COMPILATION", f, describe_function(f), (
+            "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(
+                f"  {line}" for line in reasons)))
+
+
+def reasons_for_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
+                            seen: Iterable[Any]) -> list[str]:
+    """The arguments that are elsewhere than those of the closest earlier call of the same types, a
+    line each."""
     same, avals = (thread.settings, call.tree, call.static_key), [p.aval for p in placements]
     earlier = [_moved(f, call, placements, others) for settings, others, *rest in list(seen)
                if (settings, *rest) == same and [p.aval for p in others] == avals]
-    if earlier:
-        _log_miss("COMPILATION", f, describe_function(f), (
-            "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(
-                f"  {line}" for line in min(reversed(earlier), key=len))))
+    return min(reversed(earlier), key=len) if earlier else []
 
 
 def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:

@@ -1,0 +1,236 @@
+"""`debug.trace_report`, `debug.no_retrace`: what is traced and compiled, where, and why again."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from mjax._engine.base.folding import boundary
+from mjax._engine.base.monitoring import COMPILE, LOWER, TRACE
+from mjax._engine.base.records import Record
+from mjax._engine.ir.source import current_traceback, summarize
+from mjax._engine.runtime.dispatch.spans import Span, recorders
+from mjax._engine.tracing.flat import describe_function, function_name
+
+_PHASES = {TRACE: "trace", LOWER: "lower", COMPILE: "compile"}
+_NOWHERE = "<unknown source>"
+#: Reasons that a row of the table shows.
+_SHOWN = 3
+
+
+class TraceRow(Record):
+    """A call site and a function.
+
+    Attributes:
+      site: the user's line, `file:line (function)`.
+      function: the name of the function.
+      traces, compilations: how often it was traced and compiled.
+      seconds: phase ("trace", "lower", "compile") -> seconds, without what was traced or compiled
+        inside, which has rows of its own.
+      equations: those of its last trace, nested programs included.
+      reasons: why it was traced or compiled again, a text per time.
+    """
+
+    site: str
+    function: str
+    traces: int
+    compilations: int
+    seconds: dict[str, float]
+    equations: int
+    reasons: tuple[str, ...]
+
+
+class TraceReport:
+    """What `mjax.debug.trace_report` has recorded; `str` gives a table.
+
+    Attributes:
+      rows: a `TraceRow` for each call site and function, the slowest first.
+      wall: seconds for which it recorded.
+
+    Example:
+      >>> with mjax.debug.trace_report() as report:
+      ...   y = mjax.jit(lambda x: x * 2 + 1)(3.0)
+      >>> [(row.function, row.traces, row.equations) for row in report.rows]
+      [('<lambda>', 1, 2)]
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._lock = threading.Lock()
+        self._start = time.perf_counter()
+        self.wall = 0.0
+
+    def tracing(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
+        """Told of each trace before it begins."""
+
+    def ended(self, span: Span) -> None:
+        """Told of each span."""
+        with self._lock:
+            self._spans.append(span)
+
+    def _finish(self) -> None:
+        self.wall = time.perf_counter() - self._start
+
+    @property
+    def rows(self) -> list[TraceRow]:
+        """The rows of the table."""
+        groups: dict[tuple[str, str], list[Span]] = {}
+        for span in sorted(self._spans, key=lambda s: s.start):
+            groups.setdefault((_site(span), span.name), []).append(span)
+        found = []
+        for (site, name), spans in groups.items():
+            seconds = {phase: sum(s.own for s in spans if s.event == event)
+                       for event, phase in _PHASES.items()}
+            traces, compiled = ([s for s in spans if s.event == e] for e in (TRACE, COMPILE))
+            again = [s for s in (traces or compiled) if s.reasons]
+            found.append(TraceRow(
+                site, name, len(traces), len(compiled), seconds,
+                next((s.equations for s in reversed(traces)), 0),
+                tuple("; ".join(s.reasons) for s in again)))
+        return sorted(found, key=lambda row: -sum(row.seconds.values()))
+
+    def __str__(self) -> str:
+        rows = self.rows
+        lines = [("function", "traces", "equations", *_PHASES.values(), "seconds", "line")]
+        for row in rows:
+            times = [f"{row.seconds[phase]:.3f}" for phase in _PHASES.values()]
+            lines.append((row.function, str(row.traces), str(row.equations), *times,
+                          f"{sum(row.seconds.values()):.3f}", row.site))
+        sums = [sum(row.seconds[phase] for row in rows) for phase in _PHASES.values()]
+        lines.append(("total", str(sum(row.traces for row in rows)), "",
+                      *(f"{s:.3f}" for s in sums), f"{sum(sums):.3f}", f"of {self.wall:.3f} s"))
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = []
+        for line, found in zip(lines, [None, *rows, None], strict=True):
+            first, *numbers, last = line
+            cells = [first.ljust(widths[0]), *(n.rjust(w) for n, w in zip(numbers, widths[1:]))]
+            text.append("  ".join([*cells, last]))
+            if found is not None:
+                text += [f"    again: {reason}" for reason in found.reasons[:_SHOWN]]
+                more = len(found.reasons) - _SHOWN
+                text += [f"    and {more} times more"] if more > 0 else []
+        return "\n".join(text)
+
+    def json(self) -> str:
+        """Rows and spans as JSON."""
+        return json.dumps({"wall": self.wall, "rows": [row._asdict() for row in self.rows],
+                           "spans": [_span(s, self._start) for s in self._spans]}, indent=2)
+
+    def perfetto(self) -> str:
+        """The spans in the format that Perfetto and Chrome's tracing show."""
+        events = [{"ph": "X", "pid": os.getpid(), "tid": span.thread, "name": span.name,
+                   "cat": _PHASES[span.event], "ts": (span.start - self._start) * 1e6,
+                   "dur": span.seconds * 1e6, "args": _span(span, self._start)}
+                  for span in self._spans]
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+    @boundary
+    def save(self, path: str | os.PathLike[str], form: str = "json") -> None:
+        """Writes a file.
+
+        Args:
+          path: the file.
+          form: "json", "perfetto" or "table".
+
+        Raises:
+          ValueError: there is no such form.
+        """
+        forms = {"json": self.json, "perfetto": self.perfetto, "table": self.__str__}
+        if form not in forms:
+            msg = f"trace_report: a report has the forms {', '.join(forms)}; got {form!r}."
+            raise ValueError(msg)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(forms[form]())
+
+
+def _site(span: Span) -> str:
+    frame = span.site
+    return f"{frame.file}:{frame.line} ({frame.function})" if frame else _NOWHERE
+
+
+def _span(span: Span, start: float) -> dict[str, Any]:
+    return {"phase": _PHASES[span.event], "function": span.name, "line": _site(span),
+            "start": span.start - start, "seconds": span.seconds, "own": span.own,
+            "thread": span.thread, "equations": span.equations, "reasons": span.reasons}
+
+
+@contextmanager
+def trace_report() -> Iterator[TraceReport]:
+    """Records every trace, lowering and compilation of the body of a `with` statement.
+
+    All threads are recorded. `python -m mjax trace script.py` does it for a whole program. Calls of
+    programs that are compiled already cost nothing.
+
+    Returns:
+      A context manager that gives a `TraceReport`: by call site how often, how long, how many
+      equations, and why again: which argument's type, static value or setting differed.
+
+    Example:
+      >>> f = mjax.jit(lambda x: jnp.sin(x))
+      >>> with mjax.debug.trace_report() as report:
+      ...   y = f(jnp.ones(2)), f(jnp.ones(3))
+      >>> report.rows[0].traces
+      2
+    """
+    report = TraceReport()
+    recorders.append(report)
+    try:
+        yield report
+    finally:
+        recorders.remove(report)
+        report._finish()
+
+
+class _NoRetrace:
+    """Refuses second traces, of this thread, of functions that are not the library's."""
+
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self._places: set[str] = set()
+
+    def tracing(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
+        """Told of each trace before it begins."""
+        if threading.get_ident() != self._thread or (
+                getattr(function, "__module__", None) or "").startswith("mjax."):
+            return
+        place = describe_function(function)
+        if not reasons and place not in self._places:
+            self._places.add(place)
+            return
+        why = "\n".join(f"  {line}" for line in reasons) or (
+            "  another function of this place was traced: it is defined or decorated anew for "
+            "each call")
+        msg = (f"no_retrace: {function_name(function)} would be traced again, for the call at "
+               f"{summarize(current_traceback())}. The function is {place}.\n{why}")
+        raise RuntimeError(msg)
+
+    def ended(self, span: Span) -> None:
+        """Told of each span."""
+
+
+@contextmanager
+def no_retrace() -> Iterator[None]:
+    """Refuses to trace a jitted function that was traced before, in this thread: for tests.
+
+    First traces are allowed, of each function and place of definition.
+
+    Raises:
+      RuntimeError: in the body of the `with` statement: a function is traced again. The message
+        says which argument's type, static value or setting is the reason.
+
+    Example:
+      >>> f = mjax.jit(lambda x: x + 1)
+      >>> with mjax.debug.no_retrace():
+      ...   y = f(1.0), f(2.0)
+    """
+    recorder = _NoRetrace()
+    recorders.append(recorder)
+    try:
+        yield
+    finally:
+        recorders.remove(recorder)

@@ -1,0 +1,286 @@
+"""`debug.trace_report`, `debug.no_retrace` and `python -m mjax trace`."""
+
+from __future__ import annotations
+
+import dis
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax._engine.runtime.dispatch.spans import recorders
+
+ROOT = Path(__file__).parents[2]
+
+
+def _function():
+    @mjax.jit
+    def inner(x):
+        return jnp.sin(x) * 2
+
+    def outer(x, n=1, **more):
+        return inner(x) + n
+
+    return mjax.jit(outer, static_argnames="n")
+
+
+def _row(report, name):
+    (row,) = [row for row in report.rows if row.function == name]
+    return row
+
+
+def test_counts_and_equations():
+    f = _function()
+    with mjax.debug.trace_report() as report:
+        f(jnp.ones(3))
+        f(jnp.ones(3))
+    outer, inner = _row(report, "outer"), _row(report, "inner")
+    assert (outer.traces, outer.compilations, outer.reasons) == (1, 1, ())
+    assert (inner.traces, inner.compilations) == (1, 0)
+    jaxpr = mjax.make_jaxpr(f)(jnp.ones(3))
+    (call,) = jaxpr.eqns
+    assert inner.equations == 2 and outer.equations == 4 == 2 + len(call.params["jaxpr"].eqns)
+    assert Path(__file__).name in outer.site and "(test_counts_and_equations)" in outer.site
+    assert inner.site.endswith("outer)")  # of the call inside
+
+
+@pytest.mark.parametrize("again, reasons", [
+    (lambda f: f(jnp.ones(4)), ["argument x: now float32[4], before float32[3] (shape)"]),
+    (lambda f: f(jnp.ones(3, int)), ["argument x: now int32[3], before float32[3] (dtype)"]),
+    (lambda f: f(jnp.ones(3), n=2), ["static argument 'n': now 2, before 1"]),
+    (lambda f: f((jnp.ones(3), 1.0)[0], m=1.0), ["structure of (args, kwargs): now"])])
+def test_reasons(again, reasons):
+    f = _function()
+    f(jnp.ones(3), n=1)
+    with mjax.debug.trace_report() as report:
+        again(f)
+    (found,) = _row(report, "outer").reasons
+    assert all(reason in found for reason in reasons), found
+    assert f"again: {found}" in str(report)
+
+
+def test_a_setting_is_a_reason():
+    f = _function()
+    f(jnp.ones(3))
+    with mjax.debug.trace_report() as report, mjax.numpy_rank_promotion("raise"):
+        f(jnp.ones(3))
+    assert _row(report, "outer").reasons == (
+        "setting numpy_rank_promotion: now 'raise', before 'allow'",)
+
+
+def test_a_device_is_a_reason():
+    f = mjax.jit(lambda x: x + 1)
+    f(jnp.ones(3))
+    moved = mjax.device_put(jnp.ones(3), mjax.devices()[1])
+    with mjax.debug.trace_report() as report:
+        f(moved)
+    (row,) = report.rows
+    assert (row.traces, row.compilations) == (0, 1)
+    assert "argument x: now committed to" in row.reasons[0]
+
+
+def test_single_operations_have_their_own_reasons():
+    f = _function()
+    f(jnp.ones(3))
+    x, y = jnp.ones((7, 3, 1)), jnp.ones((7, 3, 1))
+    with mjax.debug.trace_report() as report:
+        f(jnp.ones(9))
+        jnp.hypot(x, y)
+    assert _row(report, "hypot").reasons == ()
+
+
+def test_seconds_are_counted_once():
+    """Those of an inner trace are not those of the outer one; the sum is the time that passed."""
+    @mjax.jit
+    def inner(x):
+        time.sleep(0.2)
+        return x
+
+    @mjax.jit
+    def outer(x):
+        time.sleep(0.1)
+        return inner(x)
+
+    with mjax.debug.trace_report() as report:
+        outer(1.0)
+    assert _row(report, "inner").seconds["trace"] >= 0.2
+    assert 0.1 <= _row(report, "outer").seconds["trace"] < report.wall - 0.2
+    assert sum(sum(row.seconds.values()) for row in report.rows) <= report.wall
+
+
+@pytest.mark.slow
+def test_sums_agree_with_the_time_that_passed():
+    @mjax.jit
+    def f(x):
+        for _ in range(300):
+            x = jnp.sin(x) * x + jnp.tanh(x @ x)
+        return x
+
+    x = jnp.ones((4, 4)).block_until_ready()
+    with mjax.debug.trace_report() as report:
+        f(x)
+    assert sum(sum(row.seconds.values()) for row in report.rows) > 0.9 * report.wall
+
+
+def test_failed_traces_end_their_spans():
+    @mjax.jit
+    def bad(x):
+        raise KeyError("no")
+
+    with mjax.debug.trace_report() as report:
+        with pytest.raises(KeyError):
+            bad(1.0)
+        _function()(1.0)
+    assert _row(report, "bad").traces == 1 and _row(report, "outer").compilations == 1
+
+
+def test_files(tmp_path):
+    f = _function()
+    with mjax.debug.trace_report() as report:
+        f(jnp.ones(3))
+    report.save(tmp_path / "a.json")
+    data = json.loads((tmp_path / "a.json").read_text())
+    assert [row["function"] for row in data["rows"]] == [row.function for row in report.rows]
+    assert {span["phase"] for span in data["spans"]} == {"trace", "lower", "compile"}
+    report.save(tmp_path / "b.json", "perfetto")
+    events = json.loads((tmp_path / "b.json").read_text())["traceEvents"]
+    assert len(events) == len(data["spans"]) and all(event["ph"] == "X" for event in events)
+    by_name = {(event["name"], event["cat"]): event for event in events}
+    outer, inner = by_name["outer", "trace"], by_name["inner", "trace"]
+    assert outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
+    report.save(tmp_path / "c.txt", "table")
+    assert (tmp_path / "c.txt").read_text() == str(report)
+    with pytest.raises(ValueError, match="has the forms json, perfetto, table; got 'xml'"):
+        report.save(tmp_path / "d", "xml")
+
+
+def test_other_threads_are_recorded_apart():
+    f, g = _function(), mjax.jit(lambda x: x - 1)
+    with mjax.debug.trace_report() as report:
+        thread = threading.Thread(target=lambda: g(1.0))
+        thread.start()
+        f(1.0)
+        thread.join()
+    assert {row.function for row in report.rows} >= {"outer", "<lambda>"}
+    assert len({span["thread"] for span in json.loads(report.json())["spans"]}) == 2
+
+
+def test_reports_nest_and_end():
+    f = _function()
+    with mjax.debug.trace_report() as whole:
+        f(jnp.ones(2))
+        with mjax.debug.trace_report() as part:
+            f(jnp.ones(3))
+    f(jnp.ones(4))
+    rows = [row.traces for row in whole.rows if row.function == "outer"]
+    assert rows == [1, 1] and _row(part, "outer").traces == 1  # of two lines
+    assert recorders == []
+
+
+def test_calls_run_the_same_code_whether_it_is_on_or_off():
+    """No bytecode of a call of a compiled program belongs to reports: they cost nothing."""
+    f = _function()
+    x = jnp.ones(3)
+    f(x)
+
+    def ran():
+        lines = []
+
+        def follow(frame, event, arg):
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                lines.append((frame.f_code, frame.f_lasti))
+            return follow
+
+        sys.settrace(follow)
+        try:
+            f(x)
+        finally:
+            sys.settrace(None)
+        return lines
+
+    ran()
+    off = ran()
+    with mjax.debug.trace_report():
+        on = ran()
+    assert off == on
+    assert not [code for code, _ in off if "spans" in code.co_filename]
+    assert all(any(i.offset == at for i in dis.get_instructions(code)) for code, at in off[:5])
+
+
+# ---------------------------------------------------------------------------- no_retrace
+
+
+def test_first_traces_are_allowed():
+    f = _function()
+    with mjax.debug.no_retrace():
+        f(jnp.ones(3))
+        f(jnp.zeros(3))
+        jnp.linspace(0, 1, 3), jnp.linspace(0, 1, 4)  # the library's own
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_second_traces_are_refused(before):
+    f = _function()
+    if before:
+        f(jnp.ones(3))
+    with mjax.debug.no_retrace():
+        f(jnp.ones(3))
+        with pytest.raises(RuntimeError, match="no_retrace: outer would be traced again") as caught:
+            f(jnp.ones(5))
+    assert "argument x: now float32[5], before float32[3] (shape)" in str(caught.value)
+    assert "test_trace_report.py" in str(caught.value)
+    f(jnp.ones(5))
+
+
+def test_functions_defined_anew_are_refused():
+    with mjax.debug.no_retrace(), pytest.raises(RuntimeError, match="defined or decorated anew"):
+        for _ in range(2):
+            mjax.jit(lambda x: x + 1)(1.0)
+
+
+def test_other_threads_may_trace():
+    f, done = _function(), []
+    f(1.0)
+    with mjax.debug.no_retrace():
+        thread = threading.Thread(target=lambda: done.append(f(jnp.ones(3))))
+        thread.start()
+        thread.join()
+    assert len(done) == 1
+
+
+# ---------------------------------------------------------------------------- the command
+
+SCRIPT = """
+import sys
+import helper
+import mjax
+f = mjax.jit(helper.double)
+f(1.0), f(1)
+print(sys.argv[1:], __name__)
+sys.exit(int(sys.argv[2]))
+"""
+
+
+def test_the_command(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "helper.py").write_text("def double(x):\n    return x * 2\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mjax", "trace", "--json", tmp_path / "r.json",
+         "--perfetto", tmp_path / "p.json", tmp_path / "script.py", "--x", "3"],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 3, done.stderr
+    assert done.stdout == "['--x', '3'] __main__\n"
+    assert "again: argument x: now ~int32[], before ~float32[] (dtype)" in done.stderr
+    data = json.loads((tmp_path / "r.json").read_text())
+    (row,) = [row for row in data["rows"] if row["function"] == "double"]
+    assert row["traces"] == 2 and row["site"].endswith("script.py:6 (<module>)")
+    assert json.loads((tmp_path / "p.json").read_text())["traceEvents"]
