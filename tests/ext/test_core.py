@@ -285,3 +285,10 @@ def test_types():
     assert core.primal_dtype_to_tangent_dtype("bfloat16") == np.dtype("bfloat16")
     assert core.valid_jaxtype(1.0) and not core.valid_jaxtype("one")
     assert isinstance(F3, core.AbstractValue)
+
+
+def test_types_are_not_operands_of_compiled_programs():
+    for shape in ((3,), ()):
+        struct = mjax.ShapeDtypeStruct(shape, np.float32)
+        with pytest.raises(TypeError, match="ShapeDtypeStruct.* type of an array and no value"):
+            mjax.jit(lambda x, s=struct: primitives.add_p.bind(x, s))(np.ones(shape, np.float32))

@@ -271,9 +271,19 @@ def _written(mctx: ModuleContext, const: Any, aval: Any) -> Any:
     handler = handler_of(const)
     if handler is not None:
         return handler(const, aval)
-    value = np.asarray(const._stored() if aval.extended else const, physical_aval(aval).dtype)
+    value = _in_numpy(const._stored() if aval.extended else const, physical_aval(aval).dtype)
     mctx.note_nan(value)
     return constant(value)
+
+
+def _in_numpy(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """The value of a constant, in NumPy."""
+    found = np.asarray(value)
+    if found.dtype.hasobject:
+        msg = (f"{value!r} has the type of an array and no value, but a program that is compiled "
+               "uses it as a value. Hand it in as an argument, or make an array of the type.")
+        raise TypeError(msg)
+    return found.astype(dtype, copy=False)
 
 
 def _refuse_lost_tokens(ctx: LoweringContext) -> NoReturn:
@@ -296,7 +306,7 @@ def _literal(mctx: ModuleContext, known: dict[Any, Any], atom: Literal) -> Any:
     # One constant operation per block and value; -0.0 == 0.0, hence the bytes.
     if type(atom.val) is DimExpr:
         return op("stablehlo.convert", [ir_type(atom.aval)], [size_ir(atom.val)])[0]
-    value = np.asarray(atom.val).astype(atom.aval.dtype)
+    value = _in_numpy(atom.val, atom.aval.dtype)
     key = (atom.aval.dtype, value.tobytes())
     if key not in known:
         known[key] = constant(value)
