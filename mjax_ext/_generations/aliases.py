@@ -191,12 +191,49 @@ def _program(jaxpr: Jaxpr, aliases: Mapping[Primitive, Alias]) -> Jaxpr:
 
 
 def _equation(eqn: JaxprEqn, aliases: Mapping[Primitive, Alias]) -> JaxprEqn:
-    alias = aliases.get(eqn.primitive)
-    params = eqn.params if alias is None else alias.from_root(eqn.params)
-    inner = {name: _within(value, aliases) for name, value in params.items()}
-    if alias is None and all(inner[name] is params[name] for name in params):
-        return eqn
-    return eqn.replace(primitive=alias or eqn.primitive, params=inner)
+    primitive, params = application(eqn.primitive, eqn.params, aliases)
+    return eqn if params is eqn.params else eqn.replace(primitive=primitive, params=params)
+
+
+def application(primitive: Primitive, params: Params, aliases: Mapping[Primitive, Alias]
+                ) -> tuple[Primitive, Params]:
+    """A primitive and its params as a generation writes them; the same dict if nothing differs."""
+    alias = aliases.get(primitive)
+    known = params if alias is None else alias.from_root(params)
+    inner = {name: _within(value, aliases) for name, value in known.items()}
+    if alias is None and all(inner[name] is known[name] for name in known):
+        return primitive, params
+    return alias or primitive, inner
+
+
+def with_applications(cls: type, method: str, aliases: Mapping[Primitive, Alias]) -> Any:
+    """A class whose subclasses interpret primitives as a generation writes them.
+
+    Args:
+      cls: the class of the head, `core.Interpreter` or `core.Trace`.
+      method: the method that its subclasses define: `(self, primitive, values, params)`.
+      aliases: the engine's primitives -> the generation's, where they differ.
+    """
+    class Meta(type(cls)):  # type: ignore[misc]
+        def __instancecheck__(self, instance: Any) -> bool:
+            return isinstance(instance, cls) if self is made else (
+                super().__instancecheck__(instance))
+
+    def __init_subclass__(subclass: Any, **kwargs: Any) -> None:
+        cls.__init_subclass__(**kwargs)
+        own = vars(subclass).get(method)
+        if own is not None:
+            @functools.wraps(own)
+            def interpret(self: Any, primitive: Primitive, values: Any, params: Params) -> Any:
+                primitive, params = application(primitive, params, aliases)
+                return own(self, primitive, values, params)
+
+            setattr(subclass, method, interpret)
+
+    made: Any = Meta(cls.__name__, (cls,), {
+        "__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__,
+        "__init_subclass__": classmethod(__init_subclass__)})
+    return made
 
 
 def _within(value: Any, aliases: Mapping[Primitive, Alias]) -> Any:

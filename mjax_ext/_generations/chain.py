@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
-from mjax_ext._generations.aliases import Alias, program
+from mjax_ext._generations.aliases import Alias, program, with_applications
 from mjax_ext._generations.change import Change, Lookup, Reparametrized
 from mjax_ext._generations.changes import CHANGES
 from mjax_ext._generations.facades import FACADES, SAME, facade
@@ -61,6 +61,8 @@ class Chain:
 
     def _made(self, generation: str, name: str) -> Any:
         value = self._through(self.changes(generation), name)
+        if name in _METHODS and (aliases := self.aliases(generation)):
+            return with_applications(value, _METHODS[name], aliases)
         return facade(name, value, generation) if name in FACADES else value
 
     def _through(self, changes: list[Change], name: str) -> Any:
@@ -74,6 +76,10 @@ class Chain:
                               if isinstance(c, Reparametrized))
         found: list[Alias] = [self.get(generation, name) for name in names]
         return {alias.root: alias for alias in found}
+
+
+#: Classes whose subclasses interpret primitives, and the method that does.
+_METHODS = {"core.Interpreter": "apply", "core.Trace": "process_primitive"}
 
 
 def _program_of(chain: Chain, generation: str) -> Callable[[Jaxpr], Jaxpr]:

@@ -14,6 +14,47 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 
+#: Dotted name -> the attributes that generations promise, of classes that have others for the
+#: engine's use. The classes themselves are the engine's: rules and programs compare them.
+PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name, text in {
+    "core.AbstractToken": "str_short",
+    "core.AbstractValue":
+        "weak_type str_short strip_weak_type to_tangent to_cotangent physical batched element "
+        "zeros",
+    "core.ConcretizationTypeError": "",
+    "core.Frame": "primitive param",
+    "core.InconclusiveDimensionOperation": "",
+    "core.JaxprEqn": "ctx effects invars outvars params primitive source_info replace",
+    "core.JaxprTypeError": "",
+    "core.ShapedArray":
+        "shape dtype weak_type ndim size sharding manual_axis_type varying str_short "
+        "strip_weak_type to_tangent_aval to_cotangent_aval update",
+    "core.Trace":
+        "parent_trace invalidate is_valid process_call process_custom_jvp_call "
+        "process_custom_vjp_call process_primitive",
+    "core.Tracer":
+        "aval dtype full_lower itemsize ndim shape sharding size to_concrete_value weak_type",
+    "interpreters.ad.JVPTrace": "parent_trace tag process_primitive to_primal_tangent_pair",
+    "interpreters.ad.JVPTracer": "aval dtype full_lower ndim primal shape size tangent weak_type",
+    "interpreters.batching.BatchTrace":
+        "axis_data parent_trace tag process_primitive to_batch_info",
+    "interpreters.batching.BatchTracer": "",
+    "interpreters.mlir.ModuleContext":
+        "add_keepalive axis_context backend context get_backend ip lowering_parameters module "
+        "platforms shape_poly_state symbol_table",
+    "interpreters.mlir.TokenSet": "create get items names subset update_tokens",
+    "interpreters.partial_eval.DynamicJaxprTrace":
+        "constvars consts eqns invars parent_trace default_process_primitive new_arg "
+        "process_primitive to_jaxpr to_jaxpr_tracer",
+    "interpreters.partial_eval.DynamicJaxprTracer": "",
+    "interpreters.partial_eval.JaxprTracer": "",
+    "random.PRNGImpl": "fold_in key_shape name random_bits seed split tag",
+    "sharding.GSPMDSharding":
+        "addressable_devices_indices_map device_set devices_indices_map get_replicated "
+        "is_equivalent_to is_fully_addressable is_fully_replicated memory_kind num_devices "
+        "shard_shape with_memory_kind",
+}.items()}
+
 
 class Listed(Record):
     """What a generation shows of a class.
@@ -31,18 +72,20 @@ def _listed(signature: str, attributes: str) -> Listed:
     return Listed(signature, frozenset(attributes.split()))
 
 
+_OF_PRIMITIVE = (
+    "name schema multiple_results call_primitive map_primitive impl bind bind_with_trace "
+    "get_bind_params rules def_abstract_eval def_batch def_dce def_effectful_abstract_eval "
+    "def_impl def_jvp def_linearize def_lowering def_partial_eval def_schema def_staging "
+    "def_transpose")
 #: Dotted name -> what generations show of it.
 FACADES: Mapping[str, Listed] = {
+    "core.CallPrimitive": _listed("(name, params=None)", _OF_PRIMITIVE),
     "core.Jaxpr": _listed(
         "(constvars, invars, outvars=None, eqns=None, effects=..., debug_info=None, *, consts=())",
         "consts constvars debug_info effects eqns in_avals invars is_high jaxpr literals out_avals "
         "outvars pretty_print replace"),
     "core.Primitive": _listed(
-        "(name, *, params=None, examples=(), multiple_results=False)",
-        "name schema multiple_results call_primitive map_primitive impl bind bind_with_trace "
-        "get_bind_params rules def_abstract_eval def_batch def_dce def_effectful_abstract_eval "
-        "def_impl def_jvp def_linearize def_lowering def_partial_eval def_schema def_staging "
-        "def_transpose"),
+        "(name, *, params=None, examples=(), multiple_results=False)", _OF_PRIMITIVE),
     "interpreters.mlir.LoweringRuleContext": _listed(
         "",
         "module_context primitive avals_in avals_out tokens_in tokens_out set_tokens_out "

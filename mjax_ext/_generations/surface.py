@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import EnumType
 from types import FunctionType, ModuleType
 from typing import Any, get_origin
@@ -13,7 +13,7 @@ from typing import Any, get_origin
 from mjax._engine.ir.schema import type_text
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.registration import CALLS, operands_of, written
-from mjax_ext._generations.facades import Facade
+from mjax_ext._generations.facades import PROMISED, Facade
 from mjax_ext._generations.probes import called, received
 from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
 from mjax_ext._tables import RuleTable
@@ -44,20 +44,27 @@ def observe(generation: str | None = None) -> dict[str, Shape]:
         for name in home.__all__:
             dotted = f"{module}.{name}" if module else name
             if dotted not in _MODULES:
-                found[dotted] = shape_of(getattr(home, name), dotted)
+                promised = PROMISED.get(dotted) if generation else None
+                found[dotted] = shape_of(getattr(home, name), dotted, promised)
     return found
 
 
-def shape_of(value: Any, name: str = "") -> Shape:
-    """What a value is that is exported as a name: its kind, and what users rely on."""
-    kind, shape = _shape_of(value)
+def shape_of(value: Any, name: str = "", promised: Collection[str] | None = None) -> Shape:
+    """What a value is that is exported as a name: its kind, and what users rely on.
+
+    Args:
+      value: it.
+      name: the dotted name.
+      promised: the attributes that users of a class rely on; None: all.
+    """
+    kind, shape = _shape_of(value, promised)
     if name not in received():
         return kind, shape
     is_it = value is received()[name]
     return kind, {**shape, "identity": "the engine's" if is_it else "another object"}
 
 
-def _shape_of(value: Any) -> Shape:
+def _shape_of(value: Any, promised: Collection[str] | None) -> Shape:
     if isinstance(value, ModuleType):
         return "module", {}
     if isinstance(value, Primitive):
@@ -74,9 +81,11 @@ def _shape_of(value: Any) -> Shape:
     if get_origin(value) is not None or home == "typing":
         return "type", {}
     if isinstance(value, Facade):
-        return "facade", _of_class(value._target, value)
+        return "facade", _of_class(value._target, signature_of(value), dir(value))
     if isinstance(value, type):
-        return ("class", _of_class(value)) if home.startswith("mjax") else ("type", {})
+        if not home.startswith("mjax"):
+            return "type", {}
+        return "class", _of_class(value, signature_of(value), promised)
     if isinstance(value, FunctionType):
         return "function", {"signature": signature_of(value)}  # ours always tell
     return "value", {"type": type(value).__name__}
@@ -94,16 +103,15 @@ def _of_primitive(p: Primitive) -> dict[str, Any]:
     return shape
 
 
-def _of_class(cls: type, shown: Facade | None = None) -> dict[str, Any]:
+def _of_class(cls: type, signature: str, promised: Collection[str] | None) -> dict[str, Any]:
     attributes, methods = [], {}
-    for name in sorted(_members(cls).intersection(_members(cls) if shown is None else dir(shown))):
+    for name in sorted(_members(cls).intersection(_members(cls) if promised is None else promised)):
         member = inspect.getattr_static(cls, name, None)
         if isinstance(getattr(member, "__func__", member), FunctionType):
             methods[name] = signature_of(getattr(cls, name))
         else:
             attributes.append(name)
-    shape = {"signature": signature_of(cls if shown is None else shown), "attributes": attributes,
-             "methods": methods}
+    shape = {"signature": signature, "attributes": attributes, "methods": methods}
     return {field: value for field, value in shape.items() if value}
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import mjax
 from mjax_ext import _manifest, core, v1
-from mjax_ext._generations.facades import FACADES
+from mjax_ext._generations.facades import FACADES, PROMISED
 from mjax_ext.interpreters import mlir
 
 OBJECTS = {"core.Jaxpr": mjax.make_jaxpr(lambda x: x)(1.0), "core.Primitive": core.primitives.sin_p}
@@ -32,6 +32,12 @@ def test_facades_show_the_listed_names(name):
     for n in hidden:
         with pytest.raises(AttributeError, match=f"does not show {n!r}"):
             getattr(cls, n)
+
+
+@pytest.mark.parametrize("name", PROMISED)
+def test_promised_attributes_are_there(name):
+    row = _manifest.of("v1")[name]
+    assert {*row.shape.get("attributes", ()), *row.shape.get("methods", ())} == PROMISED[name]
 
 
 @pytest.mark.parametrize("name", OBJECTS)

@@ -75,6 +75,21 @@ def test_a_walk_that_changes_params(libraries):
     np.testing.assert_allclose(back, factor(4, 0))
 
 
+def test_interpreters_and_traces_read_the_params_that_they_know(libraries):
+    one, two = libraries
+    collect = one.Collect()
+    out = collect.run(lambda x: two.window(x, (3, 0)) + one.window(x, 1, 2), jnp.float32(1))
+    assert collect.found == [(3, 0), (1, 2)] and out == factor(3, 0) + factor(1, 2)
+    trace = one.CollectByTrace()
+    with one.core.set_current_trace(trace):
+        out = two.window(one.Tracer(trace, jnp.float32(1)), (3, 0))
+    assert trace.found == [(3, 0)] and out.value == factor(3, 0)
+    assert isinstance(trace, one.core.Trace) and isinstance(trace, mjax_ext.core.Trace)
+    seen = []
+    mjax.jit(lambda x: (seen.append(isinstance(x._trace, one.core.Trace)), x)[1])(1.0)
+    assert seen == [True] and two.core.Trace is mjax_ext.core.Trace
+
+
 def test_functions_that_were_renamed_removed_and_given_other_arguments(libraries):
     for library in libraries:
         out = library.again(lambda x: mjax.lax.sin(x) + 1.0, 2.0)
