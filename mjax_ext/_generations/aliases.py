@@ -219,7 +219,7 @@ def with_applications(cls: type, method: str, aliases: Mapping[Primitive, Alias]
             return isinstance(instance, cls) if self is made else (
                 super().__instancecheck__(instance))
 
-    def __init_subclass__(subclass: Any, **kwargs: Any) -> None:
+    def __init_subclass__(subclass: Any, /, **kwargs: Any) -> None:
         cls.__init_subclass__(**kwargs)
         own = vars(subclass).get(method)
         if own is not None:

@@ -59,6 +59,7 @@ def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:
         generation.
 
     Example:
+      >>> import mjax_ext
       >>> ext = mjax_ext.require("v1", jaxlib=">=0.4.36")
       >>> ext.core.Primitive("mine")
       mine
