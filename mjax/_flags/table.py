@@ -76,6 +76,7 @@ SETTINGS = (
          "Whether sums of float16 and bfloat16 numbers are computed or refused."),
     Flag("no_execution", False, bool, "Refuse to run programs."),
     Flag("user_contexts", (), None, "The values of the contexts of `make_user_context`."),
+    Flag("annotations", None, None, "What `compute_on` and `set_xla_metadata` ask of XLA."),
 )
 OPTIONS = (
     Flag("traceback_filtering", "auto", ("auto", "off", "remove_frames", "tracebackhide",
@@ -124,7 +125,7 @@ OPTIONS = (
            foreign=row) for row in FOREIGN),
 )
 #: Settings that are not flags of JAX; functions such as `set_mesh` set them.
-OF_FUNCTIONS = frozenset({"mesh", "mesh_for_all", "user_contexts"})
+OF_FUNCTIONS = frozenset({"annotations", "mesh", "mesh_for_all", "user_contexts"})
 #: What the name of an environment variable is: one of these, and that of a flag; the first that is
 #: set wins.
 PREFIXES = ("MJAX_", "JAX_")

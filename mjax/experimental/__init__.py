@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from mjax.experimental import (
         checkify,
         checkpoint,
+        compute_on,
         custom_partitioning,
         jet,
         layout,
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
         pjit,
         random,
         shard_map,
+        xla_metadata,
     )
 
 __all__ = [
-    "io_callback", "checkify", "checkpoint", "custom_partitioning", "jet", "layout", "mesh_utils",
-    "multihost_utils", "ode", "pjit", "random", "shard_map",
+    "io_callback", "checkify", "checkpoint", "compute_on", "custom_partitioning", "jet", "layout",
+    "mesh_utils", "multihost_utils", "ode", "pjit", "random", "shard_map", "xla_metadata",
 ]
 
 face("mjax.experimental")

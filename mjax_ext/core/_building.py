@@ -9,7 +9,13 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, JaxprEqnContext, Literal, Var
-from mjax._engine.ir.source import NameStack, SourceInfo, current_traceback, plain
+from mjax._engine.ir.source import (
+    NameStack,
+    SourceInfo,
+    current_traceback,
+    plain,
+    with_annotations,
+)
 from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
@@ -107,7 +113,7 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
       params: its params.
       effects: its effects.
       source_info: the `source_info` of another equation; None: the present call.
-      ctx: that of another equation; equations do not keep it.
+      ctx: the context of another equation; None: the present one.
 
     Example:
       >>> from mjax_ext import core
@@ -119,8 +125,9 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
     """
     if type(source_info) is SourceInfo:
         source_info = source_info.replace(name_stack=NameStack(plain(source_info.name_stack)))
-    return JaxprEqn(primitive, list(invars), list(outvars), params, effects,
-                    source_info or current_traceback())
+    context = JaxprEqnContext() if ctx is None else ctx
+    source = with_annotations(source_info or current_traceback(), context.annotations)
+    return JaxprEqn(primitive, list(invars), list(outvars), params, effects, source)
 
 
 def gensym() -> Callable[[AbstractValue], Var]:

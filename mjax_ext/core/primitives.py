@@ -56,6 +56,7 @@ from mjax._engine.linalg.svd import svd_p
 from mjax._engine.linalg.symmetric_product import symmetric_product_p
 from mjax._engine.linalg.triangular import triangular_solve_p
 from mjax._engine.linalg.tridiagonal_solve import tridiagonal_solve_p
+from mjax._engine.primitives.annotating import xla_metadata_value_p
 from mjax._engine.primitives.approximate import approx_top_k_p
 from mjax._engine.primitives.arithmetic import (
     abs_p,
@@ -291,8 +292,8 @@ __all__ = [
     "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stage_p", "stop_gradient_p",
     "sub_p", "svd_p", "swap_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p",
     "threefry4x32_p", "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
-    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xla_kernel_p", "xor_p",
-    "zeta_p",
+    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xla_kernel_p",
+    "xla_metadata_value_p", "xor_p", "zeta_p",
 ]
 
 declare(globals()[name] for name in __all__)

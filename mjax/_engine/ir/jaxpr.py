@@ -14,10 +14,24 @@ from typing import Any
 from mjax._engine.base.displays import display
 from mjax._engine.base.program_caches import generation
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import pickled_by
+from mjax._engine.base.thread import thread
+from mjax._engine.base.util import NOT_GIVEN, pickled_by
+from mjax._engine.ir.annotations import (
+    Annotations,
+    of_both,
+    requests,
+    with_compute_type,
+    with_metadata,
+)
 from mjax._engine.ir.effects import Effect, Effects, OperandEffect, no_effects
 from mjax._engine.ir.pprint import print_eqn, print_jaxpr
-from mjax._engine.ir.source import SourceInfo, source_info_of
+from mjax._engine.ir.source import (
+    SourceInfo,
+    annotate,
+    annotations_of,
+    source_info_of,
+    with_annotations,
+)
 
 
 class Var:
@@ -76,12 +90,17 @@ Atom = Var | Literal
 
 
 class JaxprEqnContext:
-    """The context of an equation. In JAX equations keep settings that their meaning depends on; in
-    mjax all of it is in their params, so that there is one context.
+    """The context of an equation: requests to XLA. Settings that its meaning depends on are in its
+    params; in JAX, equations keep some of these in their context.
+
+    Args:
+      compute_type: that of `compute_on`; by default the one in force.
+      threefry_partitionable: not kept; it is in the params of primitives that depend on it.
+      xla_metadata: that of `set_xla_metadata`; by default the one in force.
 
     Attributes:
-      compute_type, xla_metadata: None.
-      manager: a context manager, in which an equation is evaluated again; it changes nothing.
+      compute_type, xla_metadata: the requests; None: none.
+      manager: a context manager, in which an equation is evaluated again.
 
     Example:
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
@@ -92,18 +111,45 @@ class JaxprEqnContext:
     Source: JAX, `core.JaxprEqnContext` of release 0.10.2.
     """
 
-    __slots__ = ()
-    compute_type = xla_metadata = None
-    manager: AbstractContextManager[None] = nullcontext()
+    __slots__ = ("annotations",)
+
+    def __init__(self, compute_type: Any = NOT_GIVEN, threefry_partitionable: Any = None,
+                 xla_metadata: Any = NOT_GIVEN):
+        found = thread.settings.annotations
+        if compute_type is not NOT_GIVEN:
+            found = with_compute_type(found, compute_type)
+        if xla_metadata is not NOT_GIVEN:
+            found = with_metadata(requests(found and found.compute_type, ()), xla_metadata or {})
+        self.annotations: Annotations | None = found
+
+    @property
+    def compute_type(self) -> str | None:
+        """Where the operation runs."""
+        return self.annotations and self.annotations.compute_type
+
+    @property
+    def xla_metadata(self) -> dict[str, Any] | None:
+        """The metadata of the operation."""
+        return self.annotations and self.annotations.xla_metadata
+
+    @property
+    def manager(self) -> AbstractContextManager[None]:
+        """Makes these requests in the body of a `with`."""
+        if self.annotations is None is thread.settings.annotations:
+            return nullcontext()
+        return annotate(lambda around: of_both(self.annotations, around))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, JaxprEqnContext)
+        return isinstance(other, JaxprEqnContext) and self.annotations == other.annotations
 
     def __hash__(self) -> int:
-        return hash(JaxprEqnContext)
+        return hash((JaxprEqnContext, self.annotations))
 
     def __repr__(self) -> str:
-        return "JaxprEqnContext()"
+        found = self.annotations
+        return "JaxprEqnContext()" if found is None else (
+            f"JaxprEqnContext(compute_type={found.compute_type!r}, "
+            f"xla_metadata={found.xla_metadata})")
 
 
 class JaxprEqn(Record):
@@ -131,14 +177,16 @@ class JaxprEqn(Record):
 
     @property
     def ctx(self) -> JaxprEqnContext:
-        """The context, which is the same for all equations."""
-        return JaxprEqnContext()
+        """The context: what `compute_on` and `set_xla_metadata` ask of XLA."""
+        found = annotations_of(self.source)
+        return JaxprEqnContext(found and found.compute_type, None, found and found.xla_metadata)
 
     def replace(self, **fields: Any) -> JaxprEqn:
         """This equation with some fields replaced (`source_info` sets the source)."""
-        fields.pop("ctx", None)
         if "source_info" in fields:
             fields["source"] = fields.pop("source_info")
+        if (ctx := fields.pop("ctx", None)) is not None:
+            fields["source"] = with_annotations(fields.get("source", self.source), ctx.annotations)
         return self._replace(**fields)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, Literal
+from mjax._engine.ir.source import annotations_of
 
 
 def same_program(a: Jaxpr, b: Jaxpr) -> bool:
@@ -27,7 +28,8 @@ def same_program(a: Jaxpr, b: Jaxpr) -> bool:
 
     for one, other in zip(a.eqns, b.eqns, strict=True):
         if not (one.primitive is other.primitive and same_atoms(one.invars, other.invars)
-                and _same(one.params, other.params)):
+                and _same(one.params, other.params)
+                and annotations_of(one.source) == annotations_of(other.source)):
             return False
         names.update(zip(one.outvars, other.outvars, strict=True))
     return same_atoms(a.outvars, b.outvars)

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from mjax._engine.base.config import set_here
 from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import NOT_GIVEN
+from mjax._engine.ir.annotations import Annotations, of_both
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
-__all__ = ["Frame", "Mark", "NameStack", "Scope", "SourceInfo", "current_traceback", "here",
-           "plain", "replayed", "source_info_of", "summarize", "user_frame", "user_frames", "warn",
-           "without_names"]
+__all__ = ["Frame", "Mark", "NameStack", "Scope", "SourceInfo", "annotate", "annotations_of",
+           "current_traceback", "here", "plain", "replayed", "source_info_of", "summarize",
+           "unnamed", "user_frame", "user_frames", "warn", "with_annotations", "without_names"]
 
 
 class Frame(Record):
@@ -92,6 +97,11 @@ def plain(names: tuple[str, ...]) -> tuple[str, ...]:
 class SourceInfo(Record):
     """The value of `eqn.source_info`: the traceback and the stack of `named_scope` names.
 
+    Attributes:
+      traceback: jaxlib's; None: it is not known.
+      name_stack: the names of the scopes.
+      annotations: what `compute_on` and `set_xla_metadata` said of the equation; None: nothing.
+
     Example:
       >>> eqn, = mjax.make_jaxpr(mjax.named_call(lax.sin, name="waves"))(1.0).eqns
       >>> str(eqn.source_info.name_stack)
@@ -102,11 +112,12 @@ class SourceInfo(Record):
 
     traceback: Any
     name_stack: NameStack = NameStack()
+    annotations: Annotations | None = None
 
     def replace(self, *, traceback: Any = None, name_stack: NameStack | None = None) -> SourceInfo:
         """The same with another traceback or stack; None: as it is."""
         return SourceInfo(self.traceback if traceback is None else traceback,
-                          self.name_stack if name_stack is None else name_stack)
+                          self.name_stack if name_stack is None else name_stack, self.annotations)
 
 
 class Scope:
@@ -120,16 +131,18 @@ class Scope:
       interpreter: the interpreter it was opened under.
       outer: the scope around it.
       traceback: of an equation that is run again; otherwise each equation takes its own.
+      annotations: of an equation that is run again.
     """
 
-    __slots__ = ("_last", "interpreter", "names", "outer", "traceback")
+    __slots__ = ("_last", "annotations", "interpreter", "names", "outer", "traceback")
 
     def __init__(self, names: tuple[str, ...], interpreter: Any, outer: Scope | None = None,
-                 traceback: Any = None):
+                 traceback: Any = None, annotations: Any = NOT_GIVEN):
         self.names = names
         self.interpreter = interpreter
         self.outer = outer
         self.traceback = traceback
+        self.annotations = annotations
         self._last: tuple[Any, tuple[str, ...]] = (None, ())
 
     def source_for(self, interpreter: Any) -> Any:
@@ -139,7 +152,10 @@ class Scope:
             names = plain(self.names_in(interpreter))
             self._last = (interpreter, names)
         traceback = self.traceback or current_traceback()
-        return SourceInfo(traceback, NameStack(names)) if names else traceback
+        noted = thread.settings.annotations
+        if self.annotations is not NOT_GIVEN and (noted or self.annotations):
+            noted = of_both(self.annotations, noted)
+        return SourceInfo(traceback, NameStack(names), noted) if names or noted else traceback
 
     def names_in(self, interpreter: Any) -> tuple[str, ...]:
         """The names of this and outer scopes that were opened under an interpreter, and marks of
@@ -179,11 +195,50 @@ class without_names:
 
     def __enter__(self) -> None:
         self.before = before = thread.source
-        thread.source = None if type(before) is Scope else (
-            before and source_info_of(before).traceback)
+        if type(before) is Scope:
+            thread.source = unnamed()
+        elif before is not None:
+            info = source_info_of(before)
+            thread.source = with_annotations(info.traceback, info.annotations)
 
     def __exit__(self, *error: object) -> None:
         thread.source = self.before
+
+
+def unnamed() -> Any:
+    """The value of `thread.source` outside of all named scopes."""
+    return Scope((), None) if thread.settings.annotations else None
+
+
+@contextmanager
+def annotate(change: Callable[[Annotations | None], Annotations | None]) -> Iterator[None]:
+    """Changes the annotations in force in this thread, and those of equations staged meanwhile.
+
+    Args:
+      change: gives the new annotations for those in force.
+    """
+    undo = set_here(annotations=change(thread.settings.annotations))
+    before = thread.source
+    if type(before) is not Scope:
+        thread.source = Scope((), thread.interpreter, None,
+                              before and source_info_of(before).traceback)
+    try:
+        yield
+    finally:
+        thread.source = before
+        undo()
+
+
+def annotations_of(source: Any) -> Annotations | None:
+    """The annotations in the field `source` of an equation."""
+    return source.annotations if type(source) is SourceInfo else None
+
+
+def with_annotations(source: Any, annotations: Annotations | None) -> Any:
+    """The source of an equation with these annotations."""
+    if annotations is None and annotations_of(source) is None:
+        return source
+    return source_info_of(source)._replace(annotations=annotations)
 
 
 def replayed(source: Any, outer: Any, mark: str = "") -> Any:
@@ -200,7 +255,7 @@ def replayed(source: Any, outer: Any, mark: str = "") -> Any:
             return source
         outer = None
     names = _wrapped(mark, info.name_stack) if mark else info.name_stack
-    return Scope(names, thread.interpreter, outer, info.traceback)
+    return Scope(names, thread.interpreter, outer, info.traceback, info.annotations)
 
 
 def source_info_of(source: Any) -> SourceInfo:

@@ -16,7 +16,7 @@ from mjax._engine.base.util import split_list, unused_name
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
-from mjax._engine.ir.source import NameStack, SourceInfo, source_info_of
+from mjax._engine.ir.source import NameStack, SourceInfo, annotations_of, source_info_of
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
 from mjax._engine.lowering.facts import ModuleFacts, RuleFacts, ShardingContext, SPMDAxisContext
 from mjax._engine.lowering.regions import by_first_device
@@ -440,7 +440,8 @@ class LoweringContext(RuleFacts):
             del fields["primitive"]  # JAX's idiom for code that is not a primitive's
         if "name_stack" in fields:
             names = fields.pop("name_stack")[len(self.module_context.scope):]
-            fields["source"] = SourceInfo(self.traceback, NameStack(names))
+            fields["source"] = SourceInfo(self.traceback, NameStack(names),
+                                          annotations_of(self.source))
         known = {name: fields.pop(name, getattr(self, name)) for name in (
             "module_context", "primitive", "avals_in", "avals_out", "constants", "source")}
         if fields:

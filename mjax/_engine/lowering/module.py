@@ -19,6 +19,7 @@ from mjax._engine.ir.effects import describe, forbidden, token_names
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
 from mjax._engine.ir.references import INSIDE
 from mjax._engine.ir.sizes import is_constant_shape
+from mjax._engine.ir.source import SourceInfo
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.context import (
     LoweringContext,
@@ -31,6 +32,7 @@ from mjax._engine.lowering.dimensions import emit_symbols, solve
 from mjax._engine.lowering.large_constants import warn_of_size
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
+from mjax._engine.primitives.annotating import rule_names_for, write_annotations
 from mjax._engine.primitives.emit import constant, flat, handler_of, ir, ir_type, op, size_ir
 from mjax._engine.tracing.primitive import Primitive, traced
 from mjax._engine.tracing.rule_errors import (
@@ -255,6 +257,8 @@ def lower_jaxpr(mctx: ModuleContext, jaxpr: Jaxpr, constants: dict[int, Any],
         operands = [read(v) for v in eqn.invars]
         with mctx.location(_label(eqn), eqn.source):
             results = lower_application(ctx, operands, eqn.params)
+            if type(eqn.source) is SourceInfo and eqn.source.annotations is not None:
+                write_annotations(flat(results), eqn.source.annotations)
         if mctx.several:
             results = mctx.as_values(ctx.avals_out, flat(results))
         env.update(zip(eqn.outvars, results, strict=True))
@@ -322,7 +326,10 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
         return _call_traced(ctx, operands, ("physical", primitive), params,
                             lambda: _on_physical(primitive, ctx.avals_in, params))
     lowerings = primitive.lowerings
-    for name in ctx.module_context.rule_names:
+    rule_names = ctx.module_context.rule_names
+    if type(ctx.source) is SourceInfo and ctx.source.annotations is not None:
+        rule_names = rule_names_for(ctx.source.annotations, rule_names)
+    for name in rule_names:
         rule = lowerings.get(name)
         if rule is not None:
             break

@@ -15,6 +15,9 @@ Rules are entries of tables, by primitive:
   equation or None, staged equation or None, unks_out, inst_out, residuals`, for
   `partial_eval_jaxpr_custom` and `mjax.checkpoint`. `call_partial_eval_custom_rule` makes one.
 
+The modules `compute_on` and `xla_metadata_lib` tell what `compute_on` and `set_xla_metadata` ask of
+equations that are staged now.
+
 `Const`, `Val`, `DCERule`, `PartialEvalCustomRule`, `PartialEvalCustomResult`, `ParamsUpdater` and
 `ResAvalUpdater` are types of arguments.
 
@@ -29,6 +32,9 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mjax._engine.base.faces import face
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 from mjax_ext._tables import RuleTable
 from mjax_ext.interpreters._traces import (
@@ -87,6 +93,9 @@ from mjax_ext.interpreters.partial_eval._wrapped import (
     trace_to_subjaxpr_nounits_fwd,
 )
 
+if TYPE_CHECKING:
+    from mjax_ext.interpreters.partial_eval import compute_on, xla_metadata_lib
+
 __all__ = [
     # tables
     "custom_partial_eval_rules", "custom_staging_rules", "dce_rules",
@@ -112,12 +121,12 @@ __all__ = [
     "ParamsUpdater", "PartialEvalCustomResult", "PartialEvalCustomRule", "ResAvalUpdater",
     "call_partial_eval_custom_rule", "closed_call_partial_eval_custom_rule",
     "partial_eval_jaxpr_custom",
+    # modules: requests to XLA in force
+    "compute_on", "xla_metadata_lib",
 ]
 
 dce_rules = RuleTable("dce")
 custom_partial_eval_rules = RuleTable("partial_eval")
 custom_staging_rules = RuleTable("staging")
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+face("mjax_ext.interpreters.partial_eval")

@@ -81,7 +81,9 @@ class _Inlined:
             operands = [v if type(v) is Literal else env[v] for v in eqn.invars]
             info = source_info_of(eqn.source)
             names = (*around.name_stack, *info.name_stack)
-            source = SourceInfo(info.traceback, NameStack(names)) if names else info.traceback
+            asked = info.annotations or around.annotations
+            source = SourceInfo(info.traceback, NameStack(names), asked) if names or asked else (
+                info.traceback)
             param = _JAXPRS.get(eqn.primitive)
             if param is None or not self.which(eqn):
                 outvars = [v if type(v) is DropVar else Var(v.aval) for v in eqn.outvars]

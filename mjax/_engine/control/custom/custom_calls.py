@@ -35,7 +35,7 @@ from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_leaves
-from mjax._engine.ir.source import current_traceback
+from mjax._engine.ir.source import current_traceback, unnamed
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
@@ -409,7 +409,7 @@ def accepting(outer: Sequence[Tracer]) -> Iterator[None]:
 def users_code() -> Iterator[None]:
     """Gives equations the sources of the code in the body of a `with`, not that of the equation
     whose rule it is."""
-    outer, thread.source = thread.source, None
+    outer, thread.source = thread.source, unnamed()
     try:
         yield
     finally:
