@@ -28,7 +28,8 @@ from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.lowering.module import lower_to_module
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import RULES, questions
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 

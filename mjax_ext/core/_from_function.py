@@ -16,7 +16,8 @@ from mjax._engine.ir.schema import Examples, Schema
 from mjax._engine.ir.types import is_array_value, typeof
 from mjax._engine.primitives.tangents import with_zeros
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import describe_value, where
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero

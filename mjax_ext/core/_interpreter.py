@@ -158,18 +158,14 @@ class Interpreter:
 
         Example:
           >>> from mjax_ext import core
-          >>> class Twice(core.Interpreter):
-          ...   def lift(self, value):
-          ...     return (value, value)
-          ...   def aval(self, carried):
-          ...     return mjax.typeof(carried[0])
+          >>> class Doubled(core.Interpreter):
           ...   def apply(self, primitive, carried, params):
           ...     if primitive.frame is not None:
           ...       return self.enter(primitive, carried, params)
-          ...     return tuple(primitive.bind(*half, **params) for half in zip(*carried))
+          ...     return 2.0 * primitive.bind(*carried, **params)
           >>> f = lambda x: lax.scan(lambda c, _: (c * x, c), 1.0, length=3)[0]
-          >>> Twice().run(f, (2.0, 3.0))
-          (Array(8., dtype=float32, weak_type=True), Array(27., dtype=float32, weak_type=True))
+          >>> float(Doubled().run(f, 3.0))
+          216.0
         """
         return enter(self, primitive, carried, params)
 

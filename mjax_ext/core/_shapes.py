@@ -16,7 +16,7 @@ from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typeof
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import joint_varying
+from mjax._engine.tracing.operands import joint_varying
 
 # ---- annotations -------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_results import cast_varying, collective_axes
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written, pvary_p, sorted_axes

@@ -12,7 +12,8 @@ from typing import Any
 
 from mjax._engine.control.cast_varying import Axes, bind_cast
 from mjax._engine.control.held import OF_JAXPRS, Held, How, Params, Runner, Split
-from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
 _NOWHERE: AbstractContextManager[Any] = nullcontext()

@@ -111,12 +111,8 @@ def ffi_lowering(
 
     Args:
       call_target_name: the name under which the function was registered.
-      operand_layouts: for each operand its axes in the order minor to major, a `Layout`, or
-        None: row-major.
-      result_layouts: the same of the results.
-      backend_config: attributes of every call, as MLIR attributes by name.
-      skip_ffi_layout_processing: whether XLA chooses the layouts.
-      lowering_args: further arguments of `mjax_ext.interpreters.mlir.custom_call`.
+      operand_layouts, result_layouts, backend_config, skip_ffi_layout_processing, lowering_args:
+        those of `build_ffi_lowering_function`.
 
     Returns:
       A rule for `mjax_ext.interpreters.mlir.register_lowering`. The primitive's params become

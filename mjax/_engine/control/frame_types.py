@@ -10,7 +10,8 @@ from mjax._engine.control.declarations import Declarations
 from mjax._engine.control.held import Held
 from mjax._engine.ir.effects import Effects, renumbered
 from mjax._engine.ir.types import same_type_but_weak
-from mjax._engine.tracing.primitive import Primitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import Primitive
 
 
 class FrameTypes(Declarations):

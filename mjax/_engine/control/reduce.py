@@ -85,7 +85,8 @@ from mjax._engine.primitives.windows import (
 )
 from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 # ---- reduce ----------------------------------------------------------------------------
 

@@ -32,7 +32,8 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import reshape
 from mjax._engine.primitives.tangents import define_jvp_from_result, instantiate
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- cholesky --------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.reductions import argmax
 from mjax._engine.primitives.shapes import expand_dims, reduce_sum
 from mjax._engine.primitives.slicing import diagonal
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 
 @pickled_by("eig_implementation_v1")

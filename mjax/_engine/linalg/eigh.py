@@ -27,7 +27,8 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import stretch
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 
 @pickled_by("eigh_implementation_v1")

@@ -40,7 +40,8 @@ from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sort import argsort
 from mjax._engine.primitives.tangents import define_jvp_from_result, define_zero_jvp, zero_tangent
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- lu --------------------------------------------------------------------------------
 

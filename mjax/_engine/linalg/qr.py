@@ -31,7 +31,8 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import expand_dims
 from mjax._engine.primitives.slicing import diagonal, pad, slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 qr_p = EnginePrimitive("qr", params={
     "pivoting": bool, "full_matrices": bool, "use_magma": Any}, multiple_results=True)

@@ -42,7 +42,8 @@ from mjax._engine.primitives.reductions import argmax, reduce_max
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, expand_dims, reduce_sum, reshape
 from mjax._engine.primitives.slicing import slice_in_dim
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- geqrf: the reflectors of a QR decomposition ---------------------------------------
 

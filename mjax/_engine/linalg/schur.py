@@ -12,7 +12,8 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.lapack import GPUS, call_or_nan, hermitian
 from mjax._engine.linalg.matrices import INT32, check_square, define_matrix_types, real_of
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 # ---- schur -----------------------------------------------------------------------------
 

@@ -36,7 +36,8 @@ from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.slicing import diagonal, slice_in_dim
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.vmap import vmap
 
 

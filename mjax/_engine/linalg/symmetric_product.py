@@ -9,7 +9,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.linalg.matrices import check_square, define_matrix_types, dot, scaled, swap, tril
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 symmetric_product_p = EnginePrimitive("symmetric_product", params={
     "alpha": float, "beta": float}, exact_params=("alpha", "beta"))

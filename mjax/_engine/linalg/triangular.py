@@ -27,7 +27,8 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.emit import hlo, ir, op
 from mjax._engine.primitives.shapes import expand_dims, squeeze
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 triangular_solve_p = EnginePrimitive("triangular_solve", params={
     "left_side": bool, "lower": bool, "transpose_a": bool, "conjugate_a": bool,

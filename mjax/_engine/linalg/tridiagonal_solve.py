@@ -27,7 +27,8 @@ from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero
 
 tridiagonal_solve_p = EnginePrimitive("tridiagonal_solve", params={"perturb_singular": bool})

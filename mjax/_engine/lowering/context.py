@@ -23,7 +23,7 @@ from mjax._engine.lowering.regions import by_first_device
 from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, flat, full, grouped, ir, ir_types
-from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, describe_value
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim import tracebacks

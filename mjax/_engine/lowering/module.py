@@ -34,7 +34,8 @@ from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.annotating import rule_names_for, write_annotations
 from mjax._engine.primitives.emit import constant, flat, handler_of, ir, ir_type, op, size_ir
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import (
     bad_rule_result,
     carriers,

@@ -21,7 +21,8 @@ from mjax._engine.primitives.arithmetic import neg
 from mjax._engine.primitives.elementwise import in_lax
 from mjax._engine.primitives.sort import top_k_p, top_tangents
 from mjax._engine.primitives.tangents import define_jvp_from_result
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 approx_top_k_p = EnginePrimitive("approx_top_k", params={
     "k": int, "reduction_dimension": int, "recall_target": float, "is_max_k": bool,

@@ -33,7 +33,8 @@ from mjax._engine.primitives.threefry import (
     key_and_positions,
     threefry_seed,
 )
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 
 _uint32 = np.dtype("uint32")
 _ZERO = np.uint32(0)

@@ -50,7 +50,8 @@ from mjax._engine.primitives.shapes import (
 )
 from mjax._engine.primitives.slicing import index_in_dim, pad, slice_in_dim
 from mjax._engine.primitives.tangents import add_tangents, define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 

@@ -25,7 +25,8 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp
-from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 _uint32 = np.dtype("uint32")
 

@@ -45,7 +45,8 @@ from mjax._engine.primitives.shapes import (
     transpose,
 )
 from mjax._engine.primitives.tangents import ZERO, define_jvp
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 

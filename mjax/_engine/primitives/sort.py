@@ -27,7 +27,8 @@ from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import check_axis
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.tangents import define_jvp_from_result, zero_tangent
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero
 from mjaxlib_shim.mlir import takes_top_k
 

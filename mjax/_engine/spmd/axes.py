@@ -26,7 +26,8 @@ from mjax._engine.primitives.gather import GatherScatterMode, take_on_axis
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis, reshape
 from mjax._engine.tracing.interpreter import axes_in_scope
-from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError, Primitive
+from mjax._engine.tracing.operands import OperandsVaryError
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.transforms.batching import AxisData, batch_flat, element_type, to_dim
 
 Names = tuple[Hashable, ...]

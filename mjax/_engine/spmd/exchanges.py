@@ -48,7 +48,7 @@ from mjax._engine.spmd.axes import (
 from mjax._engine.spmd.gathers import check_parts, cut_axis, gather, merge_axes, own_part, resize
 from mjax._engine.spmd.partitions import emit, partition_groups
 from mjax._engine.spmd.reductions import axis_index, psum_p
-from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.marked import traced
 from mjax._engine.transforms.batching import AxisData
 
 # ---- ppermute, pbroadcast --------------------------------------------------------------

@@ -44,7 +44,8 @@ from mjax._engine.spmd.axes import (
 )
 from mjax._engine.spmd.partitions import emit, partition_groups
 from mjax._engine.spmd.reductions import axis_index, times
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData
 

@@ -118,7 +118,7 @@ def register_standard_rewrite(prim: Primitive) -> None:
     Source: JAX, `jax.experimental.shard_map.register_standard_rewrite` to release 0.7.
     """
     _check_primitive("register_standard_rewrite", prim)
-    prim.cast_varying = None
+    prim.undefine("cast_varying")
 
 
 def _check_primitive(who: str, prim: Any) -> None:

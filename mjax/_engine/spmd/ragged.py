@@ -44,7 +44,7 @@ from mjax._engine.spmd.axes import (
 )
 from mjax._engine.spmd.exchanges import all_to_all
 from mjax._engine.spmd.gathers import gather, merge_axes, reduce_scatter_p
-from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_flat
 

@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-from mjax._engine.base.errors import LazyArgumentError, LazyTypeError
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import fold
 from mjax._engine.base.program_caches import ProgramCache, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
@@ -46,6 +46,7 @@ from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
+from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
 from mjax._engine.tracing.registration import (
     check_left_out,
     check_platform,
@@ -615,56 +616,3 @@ class _Unkept(ProgramCache):
 
     def put(self, key: Any, value: Any) -> Any:
         return value
-
-
-#: The axes along which an invariant value varies: none.
-no_axes: frozenset[Any] = frozenset()
-
-
-class OperandsVaryError(LazyTypeError, shown_as=TypeError):
-    """Operands vary along different mesh axes; staging makes them vary alike.
-
-    Args:
-      text: the text.
-      least: axes along which all operands have to vary, besides their own.
-    """
-
-    def __init__(self, text: str | Callable[[], str], least: frozenset[Any] = no_axes):
-        super().__init__(text)
-        self.least = least
-
-
-def joint_varying(primitive: Primitive | str, avals: Sequence[Any]) -> frozenset[Any]:
-    """The manual mesh axes along which all operands of a primitive vary.
-
-    Raises:
-      OperandsVaryError: they do not vary alike.
-    """
-    found = {a.varying for a in avals if a.varies}
-    if len(found) > 1:
-        raise OperandsVaryError(lambda: (
-            f"the operands of {primitive} vary along different mesh axes: "
-            f"{', '.join(map(str, avals))}. Cast those that vary less with "
-            "mjax.lax.pcast(x, axes, to='varying')."))
-    return found.pop() if found else no_axes
-
-
-class traced:
-    """Marks a lowering given as a traceable function; the lowering pass traces it.
-
-    Args:
-      function: takes values and the primitive's params, gives values.
-      multiple_results: whether it gives a sequence.
-    """
-
-    __slots__ = ("function", "multiple_results")
-    #: Tells these rules from functions, also to modules below this one.
-    traceable = True
-
-    def __init__(self, function: Rule, multiple_results: bool = False):
-        self.function = function
-        self.multiple_results = multiple_results
-
-    def __call__(self, ctx: Any, *operands: Any, **params: Any) -> Any:
-        """Lowers the function for the types `ctx.avals_in`, from inside of another rule."""
-        return ctx.lower_traced(self, operands, params)

@@ -48,7 +48,8 @@ from mjax._engine.tracing.interpreter import (
     running,
 )
 from mjax._engine.tracing.leaks import refuse_leaks
-from mjax._engine.tracing.primitive import OperandsVaryError, Primitive, no_axes
+from mjax._engine.tracing.operands import OperandsVaryError, no_axes
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_results import cast_varying
 from mjax._engine.tracing.variance import vary_alike, vary_along
 

@@ -16,7 +16,8 @@ from mjax._engine.ir.jaxpr import Literal
 from mjax._engine.ir.schema import AxisNames
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.interpreter import Tracer
-from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError
+from mjax._engine.tracing.operands import OperandsVaryError
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 pvary_p = EnginePrimitive("pvary", params={"axes": AxisNames}, own_varying=True)
 

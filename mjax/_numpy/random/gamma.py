@@ -31,7 +31,8 @@ from mjax._engine.primitives.shapes import batch_size, batch_to_front, reshape
 from mjax._engine.primitives.special import random_gamma_grad
 from mjax._engine.primitives.tangents import ZERO, define_jvp_from_result
 from mjax._engine.runtime.arrays.out_sharding import lays_out
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.vmap import vmap
 from mjax._numpy.random.common import (
     documents,

@@ -9,7 +9,8 @@ from mjax._engine.base.util import exact
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.lowering.context import LoweringContext
 from mjax._engine.primitives.emit import flat
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim.mlir import func, ir
 
 #: `(ctx, *operands, **params) -> list of ir.Value`.

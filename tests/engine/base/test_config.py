@@ -13,6 +13,7 @@ from mjax import lax
 from mjax._engine.base import config as module
 from mjax._engine.base.config import config, override
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.annotations import Annotations
 from mjax._engine.ir.mesh import AbstractMesh
 from mjax._flags.table import OPTIONS, SETTINGS
 
@@ -384,7 +385,7 @@ def test_each_setting_is_in_the_cache_keys():
               "debug_infs": True, "explicit_x64_dtypes": "allow",
               "check_static_indices": True, "random_seed_offset": 1,
               "legacy_prng_key": "warn", "allow_f16_reductions": False,
-              "user_contexts": ((None, int, 3),)}
+              "user_contexts": ((None, int, 3),), "annotations": Annotations("device")}
     assert set(others) == {s.name for s in SETTINGS} - {"no_execution"}  # f would not run
     f(x)
     for n, (name, value) in enumerate(others.items()):

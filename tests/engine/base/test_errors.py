@@ -11,7 +11,7 @@ import mjax
 from mjax import lax
 from mjax._engine.base import errors
 from mjax._engine.base.errors import LazyText
-from mjax._engine.tracing.primitive import OperandsVaryError
+from mjax._engine.tracing.operands import OperandsVaryError
 from mjax._engine.tracing.rule_errors import SymbolicValueError
 from mjax_ext.core import Effect, EffectPolicy, Primitive
 

@@ -18,7 +18,8 @@ from mjax._engine.base.program_caches import ProgramCache, forget_programs, gene
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.dispatch import executable, forms
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
 X = np.arange(3, dtype=np.float32)

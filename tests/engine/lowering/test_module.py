@@ -11,7 +11,8 @@ from mjax import lax, random
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.lowering.module import lower_to_module
 from mjax._engine.primitives.emit import ir
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjaxlib_shim import gates
 
 X = np.arange(3, dtype=np.float32)

@@ -8,7 +8,8 @@ import pytest
 from mjax import lax
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.primitives.shapes import moveaxis
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from tests.engine.primitives import harness
 from tests.engine.primitives.harness import Case
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax._engine.tracing.primitive import _RULES, EnginePrimitive, Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import _RULES, EnginePrimitive, Primitive
 from mjax_ext.core import Frame, primitives
 from mjax_ext.core.primitives import (
     add_p,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import mjax.numpy as jnp
-from mjax._engine.tracing.primitive import traced
+from mjax._engine.tracing.marked import traced
 from mjax_ext import core
 from mjax_ext.interpreters import ad, mlir
 from tests.ext.check.subjects import SUBJECTS, Subject

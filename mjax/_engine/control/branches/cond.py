@@ -34,7 +34,8 @@ from mjax._engine.primitives.emit import constant, hlo, ir
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p
 from mjax._engine.primitives.tangents import stop_gradient_p
-from mjax._engine.tracing.primitive import EnginePrimitive, OperandsVaryError
+from mjax._engine.tracing.operands import OperandsVaryError
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import (
     applied_at,
     carriers,

@@ -32,7 +32,41 @@ def call_impl(f: Any, *args: Any, **params: Any) -> list[Any]:
     return outs
 
 
-class CallPrimitive(Primitive):
+class TakesFunctions(Primitive):
+    """A primitive whose `bind` takes functions, by `subfuns`, or the params of an equation."""
+
+    __slots__ = ()
+
+    @boundary
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """Calls functions; without `subfuns` repeats an equation.
+
+        Args:
+          args: the operands.
+          params: `subfuns`, a tuple of the functions as `WrappedFun`s, and params; or those of an
+            equation.
+
+        Returns:
+          The list of results.
+        """
+        if "subfuns" not in params:
+            return super().bind(*args, **params)
+        return self.bind_with_trace(thread.interpreter, args, params)
+
+    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
+        """`bind` by an interpreter, whichever one is current; see `Primitive.bind_with_trace`."""
+        params = dict(more[-1])
+        if "subfuns" not in params:
+            return super().bind_with_trace(trace, args, params)
+        return self.call_functions(trace, args, params.pop("subfuns"), params)
+
+    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+                       params: dict[str, Any]) -> Any:
+        """The results of a call of functions, by an interpreter."""
+        raise NotImplementedError
+
+
+class CallPrimitive(TakesFunctions):
     """A primitive that calls a function of flat values, in one equation.
 
     `bind(*operands, subfuns=(f,), **params)` takes the function as a `WrappedFun`
@@ -74,27 +108,10 @@ class CallPrimitive(Primitive):
     def _call(self, ctx: Any, *operands: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
         return ctx.call(call_jaxpr, str(params.get("name", self.name)), *operands)
 
-    @boundary
-    def bind(self, *args: Any, **params: Any) -> Any:
-        """Calls a function; without `subfuns` repeats an equation.
-
-        Args:
-          args: the operands.
-          params: `subfuns`, a tuple of the function, or `call_jaxpr`, its program; and params.
-
-        Returns:
-          The list of results.
-        """
-        if "subfuns" not in params:
-            return super().bind(*args, **params)
-        return self.bind_with_trace(thread.interpreter, args, params)
-
-    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
-        """`bind` by an interpreter, whichever one is current; see `Primitive.bind_with_trace`."""
-        params = dict(more[-1])
-        if "subfuns" not in params:
-            return super().bind_with_trace(trace, args, params)
-        (f,) = params.pop("subfuns")
+    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+                       params: dict[str, Any]) -> Any:
+        """The results of a call of the function, by an interpreter."""
+        (f,) = functions
         return trace.process_call(self, as_wrapped(f), args, params)
 
     def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -149,4 +166,4 @@ def function_of(jaxpr: Jaxpr) -> WrappedFun:
 
 call_p = EngineCall("call")
 
-__all__ = ["CallPrimitive", "as_wrapped", "call_impl", "call_p", "function_of"]
+__all__ = ["CallPrimitive", "TakesFunctions", "as_wrapped", "call_impl", "call_p", "function_of"]

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from mjax._engine.base.folding import boundary
-from mjax._engine.base.thread import thread
-from mjax._engine.control.calls.call_primitive import as_wrapped
+from mjax._engine.control.calls.call_primitive import TakesFunctions, as_wrapped
 from mjax._engine.control.calls.closures import MadeOfFunctions
 from mjax._engine.control.calls.wrapped import WrappedFun, wrap_init
 from mjax._engine.control.custom.symbolic_zeros import for_rule, from_rule
@@ -24,7 +22,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
 
 
-class FunctionPrimitive(EnginePrimitive):
+class FunctionPrimitive(TakesFunctions, EnginePrimitive):
     """A primitive that holds a function and its rules, whose `bind` also takes these.
 
     `bind(*operands, subfuns=(function, *rules), **params)` calls the function with its rules under
@@ -38,27 +36,10 @@ class FunctionPrimitive(EnginePrimitive):
     def __init__(self, name: str, params: Mapping[str, Any]):
         super().__init__(name, params=params, multiple_results=True)
 
-    @boundary
-    def bind(self, *args: Any, **params: Any) -> Any:
-        """Calls a function with rules; without `subfuns` repeats an equation.
-
-        Args:
-          args: the operands.
-          params: `subfuns`, the function and its rules as `WrappedFun`s; or an equation's params.
-
-        Returns:
-          The list of results.
-        """
-        if "subfuns" not in params:
-            return super().bind(*args, **params)
-        return self.bind_with_trace(thread.interpreter, args, params)
-
-    def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
-        """`bind` by an interpreter, whichever one is current; see `Primitive.bind_with_trace`."""
-        params = dict(more[-1])
-        if "subfuns" not in params:
-            return super().bind_with_trace(trace, args, params)
-        pair = Pair(params.pop("subfuns"))
+    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+                       params: dict[str, Any]) -> Any:
+        """The results of a call of the function with its rules, by an interpreter."""
+        pair = Pair(functions)
         outs = call_with(trace, self.of_functions(pair, params).call, tuple(args), {})
         pair.bound = True
         return outs

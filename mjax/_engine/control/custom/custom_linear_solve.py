@@ -28,7 +28,8 @@ from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import neg_p
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.flat import check_arguments, check_callable
-from mjax._engine.tracing.primitive import EnginePrimitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim

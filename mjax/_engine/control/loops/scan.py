@@ -27,7 +27,8 @@ from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.shapes import reshape_p, scalar_of, zeros_of
 from mjax._engine.primitives.slicing import slice_p
-from mjax._engine.tracing.primitive import EnginePrimitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import trace_to_jaxpr
 
 COUNTER = ShapedArray((), np.dtype(np.int32))

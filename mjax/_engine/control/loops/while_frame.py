@@ -28,7 +28,7 @@ from mjax._engine.ir.jaxpr import Jaxpr, Var, used_variables
 from mjax._engine.primitives.reductions import reduce_or_p
 from mjax._engine.primitives.select import select_n_p
 from mjax._engine.primitives.shapes import broadcast_in_dim_p
-from mjax._engine.tracing.primitive import no_axes
+from mjax._engine.tracing.operands import no_axes
 from mjax._engine.tracing.rule_errors import refuse_masked_effects
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr

@@ -21,7 +21,8 @@ from mjax._engine.ir.effects import Effects, renumbered, token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak
 from mjax._engine.primitives.emit import flat, hlo, ir
-from mjax._engine.tracing.primitive import EnginePrimitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import EnginePrimitive
 
 while_p = EnginePrimitive("while", params={
     "cond_jaxpr": Jaxpr, "body_jaxpr": Jaxpr, "cond_nconsts": int, "body_nconsts": int},

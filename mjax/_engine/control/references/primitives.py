@@ -31,7 +31,8 @@ from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, copy_p, zeros_of
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.primitive import EnginePrimitive, Primitive, no_axes
+from mjax._engine.tracing.operands import no_axes
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.reference import Ref
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
