@@ -15,7 +15,8 @@ from typing import Any
 from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
 from mjax._engine.ir.schema import Schema
-from mjax._engine.tracing.primitive import Primitive, traced
+from mjax._engine.tracing.marked import traced
+from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.registration import CALLS, check_rule, is_traceable
 
 Params = dict[str, Any]

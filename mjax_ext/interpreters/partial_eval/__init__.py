@@ -32,9 +32,6 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from mjax._engine.base.faces import face
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 from mjax_ext._tables import RuleTable
 from mjax_ext.interpreters._traces import (
@@ -43,6 +40,8 @@ from mjax_ext.interpreters._traces import (
     JaxprTrace,
     JaxprTracer,
 )
+from mjax_ext.interpreters.partial_eval import _compute_on as compute_on
+from mjax_ext.interpreters.partial_eval import _xla_metadata_lib as xla_metadata_lib
 from mjax_ext.interpreters.partial_eval._jaxprs import (
     DCERule,
     close_jaxpr,
@@ -93,9 +92,6 @@ from mjax_ext.interpreters.partial_eval._wrapped import (
     trace_to_subjaxpr_nounits_fwd,
 )
 
-if TYPE_CHECKING:
-    from mjax_ext.interpreters.partial_eval import compute_on, xla_metadata_lib
-
 __all__ = [
     # tables
     "custom_partial_eval_rules", "custom_staging_rules", "dce_rules",
@@ -129,4 +125,6 @@ dce_rules = RuleTable("dce")
 custom_partial_eval_rules = RuleTable("partial_eval")
 custom_staging_rules = RuleTable("staging")
 
-face("mjax_ext.interpreters.partial_eval")
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -58,9 +58,9 @@ class TakesFunctions(Primitive):
         params = dict(more[-1])
         if "subfuns" not in params:
             return super().bind_with_trace(trace, args, params)
-        return self.call_functions(trace, args, params.pop("subfuns"), params)
+        return self._call_functions(trace, args, params.pop("subfuns"), params)
 
-    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+    def _call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
                        params: dict[str, Any]) -> Any:
         """The results of a call of functions, by an interpreter."""
         raise NotImplementedError
@@ -108,7 +108,7 @@ class CallPrimitive(TakesFunctions):
     def _call(self, ctx: Any, *operands: Any, call_jaxpr: Jaxpr, **params: Any) -> Any:
         return ctx.call(call_jaxpr, str(params.get("name", self.name)), *operands)
 
-    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+    def _call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
                        params: dict[str, Any]) -> Any:
         """The results of a call of the function, by an interpreter."""
         (f,) = functions

@@ -36,7 +36,7 @@ class FunctionPrimitive(TakesFunctions, EnginePrimitive):
     def __init__(self, name: str, params: Mapping[str, Any]):
         super().__init__(name, params=params, multiple_results=True)
 
-    def call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
+    def _call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
                        params: dict[str, Any]) -> Any:
         """The results of a call of the function with its rules, by an interpreter."""
         pair = Pair(functions)
