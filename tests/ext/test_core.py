@@ -40,8 +40,9 @@ def modules():
 #: Names that JAX has in several modules, some of them for different things, and a function whose
 #: fixture for pytest has its name.
 IN_SEVERAL = {"MeshAxisName", "Token", "Value", "abstract_token", "abstractify", "add_jaxvals_p",
-              "check_primitive", "compute_on", "custom_lin_p", "pytype_aval_mappings", "register_exclusion",
-              "safe_map", "safe_zip", "shaped_abstractify", "threefry2x32_p", "upstream_dialects"}
+              "check_primitive", "compute_on", "custom_lin_p", "pytype_aval_mappings",
+              "register_exclusion", "safe_map", "safe_zip", "shaped_abstractify", "threefry2x32_p",
+              "upstream_dialects"}
 
 
 #: Names of `interpreters.ad` that are others than mjax's, and one that JAX has in `core` too.
