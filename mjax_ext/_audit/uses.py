@@ -313,7 +313,7 @@ class _Walk:
             for part in ast.walk(parsed):
                 if hasattr(part, "lineno"):
                     part.lineno = node.lineno
-                    part.in_text = True  # type: ignore[attr-defined]
+                    part.in_text = node  # type: ignore[attr-defined]
             self.visit(parsed)
         elif isinstance(node, ast.Subscript | ast.BinOp | ast.Tuple | ast.List):
             for child in ast.iter_child_nodes(node):

@@ -17,7 +17,7 @@ from mjax_ext._audit.command import audit_source
 from mjax_ext._audit.files import files
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._generations.chain import CHAIN
-from mjax_ext._migrate.plan import Plan, Problem, make_plan
+from mjax_ext._migrate.plan import Plan, Problem, make_plan, plan_unused
 from mjax_ext._migrate.targets import Targets, ToGeneration, ToNext
 
 try:
@@ -83,13 +83,13 @@ def _steps(to: str, surface: Surface, rules: Sequence[dict[str, Any]] | None) ->
 def _rewritten(source: bytes, steps: list[Targets]) -> tuple[bytes, list[Problem]]:
     for targets in steps:
         both, problems = _written(source, targets.both(), targets.keeps_imports)
-        if problems or both == source == _written(source, targets, False)[0]:
-            return source, problems
-        after, problems = _written(source, targets, False)
-        problems += _unsound(source, both, targets) + _unsound(source, after, targets)
-        if not problems:
-            problems = [Problem(f.line, f"{f.name} is left") for f in audit_source(
-                after, "", targets.surface) if targets.touches(f)]
+        after, others = _written(source, targets, False)
+        problems += others
+        if not problems and both == after == source:
+            continue
+        problems = problems or _unsound(source, both, targets) + _unsound(source, after, targets)
+        problems = problems or [Problem(f.line, f"{f.name} is left") for f in audit_source(
+            after, "", targets.surface) if targets.touches(f)]
         if problems:
             return source, sorted(set(problems))
         source = after
@@ -100,7 +100,10 @@ def _written(source: bytes, targets: Targets, keep_imports: bool) -> tuple[bytes
     plan: Plan = make_plan(source, targets, keep_imports)
     if plan.problems or not plan:
         return source, sorted(set(plan.problems))
-    return rewrite(source, plan), sorted(set(plan.problems))
+    after = rewrite(source, plan)
+    if not plan.problems and not keep_imports and (unused := plan_unused(source, after)):
+        after = rewrite(after, unused)
+    return after, sorted(set(plan.problems))
 
 
 def _unsound(before: bytes, after: bytes, targets: Targets) -> list[Problem]:

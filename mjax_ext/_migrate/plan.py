@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mjax_ext._audit.findings import Finding, find, star_exports
 from mjax_ext._audit.uses import Seen, Use, parsed, walk
@@ -36,6 +36,7 @@ class Plan:
       edits: span -> the new text of an expression.
       imports: the begin of an import -> the statements in its place.
       modules: the begin of a `from` -> its new module; the names stay.
+      calls: span -> where the arguments of a call go, by place or name.
       needed: imports to add.
       problems: what cannot be written.
     """
@@ -44,11 +45,32 @@ class Plan:
         self.edits: dict[Span, str] = {}
         self.imports: dict[tuple[int, int], list[str]] = {}
         self.modules: dict[tuple[int, int], str] = {}
+        self.calls: dict[Span, dict[str, str]] = {}
         self.needed: set[str] = set()
         self.problems: list[Problem] = []
 
     def __bool__(self) -> bool:
-        return bool(self.edits or self.imports or self.modules)
+        return bool(self.edits or self.imports or self.modules or self.calls)
+
+
+def plan_unused(before: bytes, after: bytes) -> Plan:
+    """The plan that takes `import jax` out of new code, if only what was rewritten used it."""
+    old, new = (ast.parse(source) for source in (before, after))
+    plan = Plan()
+    if _reads_jax(old) and not _reads_jax(new):
+        for node in ast.walk(new):
+            if isinstance(node, ast.Import) and any(_is_jax(alias) for alias in node.names):
+                plan.imports[node.lineno, node.col_offset] = [
+                    _statement(node, alias) for alias in node.names if not _is_jax(alias)]
+    return plan
+
+
+def _is_jax(alias: ast.alias) -> bool:
+    return alias.name == "jax" and alias.asname is None
+
+
+def _reads_jax(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "jax" for node in ast.walk(tree))
 
 
 def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Plan:
@@ -71,6 +93,7 @@ def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Pl
         if finding and targets.touches(finding):
             planner.add(seen, finding)
     planner.write_imports()
+    planner.write_texts()
     return planner.plan
 
 
@@ -97,6 +120,7 @@ class _Planner:
         self.kept: set[tuple[str, str]] = set()
         self.moved: set[tuple[str, str]] = set()
         self.moved_roots: set[ast.expr] = set()
+        self.texts: dict[ast.Constant, list[tuple[Any, str]]] = {}
 
     def problem(self, node: ast.AST, why: str) -> None:
         self.plan.problems.append(Problem(getattr(node, "lineno", 1), why))
@@ -171,16 +195,12 @@ class _Planner:
             self.edit(node.args[1], f'"{new}"')
 
     def arguments(self, node: ast.AST, names: dict[str, str]) -> None:
-        """Renames keyword arguments of a call; without a call nobody knows them."""
+        """Moves the arguments of a call; without a call nobody knows them."""
         call = self.calls.get(node)  # type: ignore[call-overload]
-        if call is None or any(keyword.arg is None for keyword in call.keywords):
-            self.problem(node, f"the arguments {', '.join(names)} are called otherwise, and this "
-                               "use does not show them")
-            return
-        for keyword in call.keywords:
-            if keyword.arg in names:
-                line, begin, *_ = self.span(keyword)
-                self.plan.edits[line, begin, line, begin + len(keyword.arg)] = names[keyword.arg]
+        if call is not None and _can_move(call, names):
+            self.plan.calls[self.span(call)] = names
+        else:
+            self.problem(node, "its arguments are others now, and this use does not show them all")
 
     def is_module(self, path: str) -> bool:
         return bool(self.targets.module(path))
@@ -210,10 +230,20 @@ class _Planner:
                    for alias, owner in self.owners.items())
 
     def edit(self, node: ast.AST, text: str) -> None:
-        if getattr(node, "in_text", False):
-            self.problem(node, "the annotation is a text")
+        if (annotation := getattr(node, "in_text", None)) is not None:
+            self.texts.setdefault(annotation, []).append((node, text))
         else:
             self.plan.edits[self.span(node)] = text
+
+    def write_texts(self) -> None:
+        """Plans the annotations that are texts."""
+        for annotation, edits in self.texts.items():
+            new = annotation.value.encode()
+            for node, text in sorted(edits, key=lambda edit: -edit[0].col_offset):
+                new = new[:node.col_offset] + text.encode() + new[node.end_col_offset:]
+            if {"\n", '"', "\\"} & {*new.decode()}:
+                self.problem(annotation, "the annotation is a text that is not simple")
+            self.plan.edits[self.span(annotation)] = f'"{new.decode()}"'
 
     def span(self, node: ast.AST) -> Span:
         """Where a node is, in characters."""
@@ -302,6 +332,20 @@ class _Planner:
         return any(isinstance(owner, ast.Import) and not alias.asname
                    and alias.name.split(".", 1)[0] == top and alias not in self.aliases
                    for alias, owner in self.owners.items())
+
+
+def _can_move(call: ast.Call, names: dict[str, str]) -> bool:
+    """Whether all arguments are shown, and those that stay without a name leave no gap."""
+    places = [str(i) for i in range(len(call.args))]
+    if (any(keyword.arg is None for keyword in call.keywords)
+            or any(isinstance(arg, ast.Starred) for arg in call.args)
+            or any(names.get(str(keyword.arg), "").isdigit() for keyword in call.keywords)):
+        return False
+    if not any(name.isdigit() for name in names):
+        return True
+    new = sorted(int(names[place]) for place in places
+                 if place in names and names[place].isdigit())
+    return all(place in names for place in places) and new == [*range(len(new))]
 
 
 def _statement(owner: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:

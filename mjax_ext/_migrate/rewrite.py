@@ -17,7 +17,7 @@ def rewrite(source: bytes, plan: Plan) -> bytes:
     wrapper = MetadataWrapper(cst.parse_module(source))
     writer = _Writer(plan)
     module = wrapper.visit(writer)
-    for begin in {*plan.edits, *plan.imports, *plan.modules} - writer.done:
+    for begin in {*plan.edits, *plan.imports, *plan.modules, *plan.calls} - writer.done:
         plan.problems.append(Problem(begin[0], "this form of an import or a use is not rewritten"))
     return bytes(module.bytes)
 
@@ -48,6 +48,14 @@ class _Writer(cst.CSTTransformer):
     def end(self, node: cst.CSTNode) -> tuple[int, int]:
         place = self.get_metadata(PositionProvider, node).end
         return place.line, place.column
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        """Moves arguments."""
+        span = (*self.begin(original_node), *self.end(original_node))
+        if (names := self.plan.calls.get(span)) is None:
+            return updated_node
+        self.done.add(span)
+        return updated_node.with_changes(args=_moved(updated_node.args, names))
 
     def leave_ImportFrom(self, original_node: cst.ImportFrom,
                          updated_node: cst.ImportFrom) -> cst.ImportFrom:
@@ -102,14 +110,36 @@ class _Writer(cst.CSTTransformer):
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
         """Adds the imports that the edits need, behind the first docstring and futures."""
         code = {line for each in updated_node.body for line in _code(each).splitlines()}
-        needed = [_line(text) for text in sorted(self.plan.needed) if text not in code]
+        needed = [_line(text) for text in sorted(self.plan.needed) if text not in code and not any(
+            line.startswith(f"{text}.") and " as " not in line for line in code)]
         body, place = [*updated_node.body], 0
         while place < len(body) and _stays_first(body[place]):
             place += 1
-        if needed and place < len(body):  # the space above the imports stays there
-            needed[0] = needed[0].with_changes(leading_lines=body[place].leading_lines)
-            body[place] = body[place].with_changes(leading_lines=[])
-        return updated_node.with_changes(body=[*body[:place], *needed, *body[place:]])
+        rest = [*needed, *body[place:]]
+        if rest and place < len(original_node.body):  # the space above the imports stays there
+            if needed and len(rest) > len(needed):
+                rest[len(needed)] = rest[len(needed)].with_changes(leading_lines=[])
+            space = getattr(original_node.body[place], "leading_lines", ())
+            rest[0] = rest[0].with_changes(leading_lines=space)
+        return updated_node.with_changes(body=[*body[:place], *rest])
+
+
+def _moved(args: Sequence[cst.Arg], names: dict[str, str]) -> list[cst.Arg]:
+    """Arguments where they go: first those without a name, by their new places."""
+    placed: list[tuple[int, cst.Arg]] = []
+    named: list[cst.Arg] = []
+    for index, arg in enumerate(args):
+        if arg.keyword is not None:
+            new = names.get(arg.keyword.value, arg.keyword.value)
+            named.append(arg.with_changes(keyword=cst.Name(new)))
+        elif (new := names.get(str(index), str(index))).isdigit():
+            placed.append((int(new), arg))
+        else:
+            plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+            named.append(arg.with_changes(keyword=cst.Name(new), equal=plain))
+    moved = [arg for _, arg in sorted(placed, key=lambda pair: pair[0])] + named
+    return [arg.with_changes(comma=slot.comma, whitespace_after_arg=slot.whitespace_after_arg)
+            for slot, arg in zip(args, moved, strict=True)]
 
 
 def _one_of(node: cst.If | cst.Try, before: Sequence[cst.CSTNode], after: Sequence[cst.CSTNode],
