@@ -238,7 +238,7 @@ class _Planner:
     def write_texts(self) -> None:
         """Plans the annotations that are texts."""
         for annotation, edits in self.texts.items():
-            new = annotation.value.encode()
+            new = str(annotation.value).encode()
             for node, text in sorted(edits, key=lambda edit: -edit[0].col_offset):
                 new = new[:node.col_offset] + text.encode() + new[node.end_col_offset:]
             if {"\n", '"', "\\"} & {*new.decode()}:
