@@ -114,6 +114,8 @@ def _check_jaxlib(generation: str, jaxlib: Any) -> None:
 _IMPORT = re.compile(
     r"^\s*(?:from\s+mjax_ext(?P<home>[.\w]*)\s+import\s+(?P<names>\([^)]*\)|[^#\n]*)"
     r"|import\s+mjax_ext(?P<module>[.\w]+))", re.MULTILINE)
+#: The folder of mjax_ext, whose examples are no library.
+_OURS = Path(__file__).parents[1]
 #: Names of the head that every library may use.
 _FOR_ALL = {"require", "GenerationError", "MixedGenerationsWarning"}
 
@@ -138,7 +140,7 @@ def _files(caller: dict[str, Any]) -> Iterator[Path]:
         if f"{name}.".startswith(f"{package}.") and isinstance(module, ModuleType)]
     for names in modules or [caller]:
         file = names.get("__file__")
-        if isinstance(file, str) and file.endswith(".py"):
+        if isinstance(file, str) and file.endswith(".py") and _OURS not in Path(file).parents:
             yield Path(file)
 
 
