@@ -10,9 +10,12 @@ from enum import EnumType
 from types import FunctionType, ModuleType
 from typing import Any, get_origin
 
+import numpy as np
+
 from mjax._engine.ir.schema import type_text
+from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.registration import CALLS, operands_of, written
+from mjax._engine.tracing.registration import CALLS, Call, is_traceable, operands_of, written
 from mjax_ext._generations.facades import PROMISED, Facade
 from mjax_ext._generations.probes import called, received
 from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
@@ -92,15 +95,38 @@ def _shape_of(value: Any, promised: Collection[str] | None) -> Shape:
 
 
 def _of_primitive(p: Primitive) -> dict[str, Any]:
-    least, most = operands_of(written(p.abstract_eval), CALLS["abstract_eval"], p.schema)
-    number = f"{least} or more" if most == float("inf") else (
-        f"{least}" if least == most else f"{least} to {most}")
-    shape: dict[str, Any] = {"operands": number, "multiple_results": p.multiple_results}
+    shape: dict[str, Any] = {"operands": _operands(p), "multiple_results": p.multiple_results}
     if p.schema is not None:
         shape["params"] = {
             name: type_text(kind) + ("" if name in p.schema.required else " (may be absent)")
             for name, kind in p.schema.params.items()}
     return shape
+
+
+def _operands(p: Primitive) -> str:
+    """How many operands a primitive has: as its rules say, or as its type rule takes scalars."""
+    rules = {field: getattr(p, field) for field in ("abstract_eval", "impl", "transpose")
+             if field not in p.derived}
+    rules["lowering"] = p.lowerings.get(None)
+    ranges = [operands_of(written(rule), Call((), True) if is_traceable(rule) else CALLS[field],
+                          p.schema) for field, rule in rules.items() if rule is not None]
+    least, most = max(low for low, _ in ranges), min(high for _, high in ranges)
+    if (least, most) == (0, float("inf")) and not (p.schema and p.schema.required):
+        taken = [n for n in range(1, 6) if _takes_scalars(p, n)]
+        least, most = (taken[0], taken[0]) if len(taken) == 1 else (least, most)
+    return f"{least} or more" if most == float("inf") else (
+        f"{least}" if least == most else f"{least} to {most:.0f}")
+
+
+def _takes_scalars(p: Primitive, number: int) -> bool:
+    """Whether a primitive takes so many scalars of some dtype."""
+    for dtype in ("float32", "int32", "bool"):
+        try:
+            p.infer([ShapedArray((), np.dtype(dtype))] * number, {})
+        except Exception:  # whatever a type rule raises, it does not take them
+            continue
+        return True
+    return False
 
 
 def _of_class(cls: type, signature: str, promised: Collection[str] | None) -> dict[str, Any]:
