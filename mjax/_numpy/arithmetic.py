@@ -498,8 +498,25 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
         steps.append(_clipped(x2, int(info.minexp), int(info.maxexp) - 1))
         x2 = lax.sub(x2, steps[-1])
     for step in reversed(steps):
-        x1 = lax.mul(x1, lax.pow(_c(x1, 2), step))
+        x1 = lax.mul(x1, _power_of_two(x1, step))
     return x1
+
+
+def _power_of_two(x: Any, exponents: Any) -> Any:
+    """`2 ** exponents` in the dtype of `x`, for the exponents of normal numbers.
+
+    It is exact, from the bits of the result. On some CPUs, programs of jaxlib 0.8 compute NaN for
+    powers of 2 in float16.
+    """
+    aval = typeof(x)
+    info = ml_dtypes.finfo(aval.dtype)
+    if info.bits < 16:  # these have other biases
+        return lax.pow(_c(x, 2), exponents)
+    integer = np.dtype(f"i{info.bits // 8}")
+    biased = cast(lax.add(exponents, _c(exponents, int(info.maxexp) - 1)), integer)
+    bits = lax.shift_left(biased, _c(biased, int(info.nmant)))
+    return cast(bitcast_convert_type_p.bind(bits, new_dtype=aval.dtype), aval.dtype,
+                aval.weak_type)
 
 
 def _clipped(x: Any, low: int, high: int) -> Any:
