@@ -53,7 +53,8 @@ class Finding(Record):
 
     def __str__(self) -> str:
         first, *rest = self.text.splitlines()
-        place = self.where or next((line.strip() for line in rest if ".py:" in line), "")
+        frame = next((line.strip() for line in rest if line.startswith("  ")), "")
+        place = self.where or frame.removesuffix(", called from")
         return f"{first}{f' At {place}' if place else ''}"
 
 

@@ -192,3 +192,22 @@ def test_a_rule_that_the_policy_makes_needless_is_not_missed(field, call):
     p.def_effectful_abstract_eval(lambda x: (x, {own}))
     with pytest.raises(ValueError, match=f"of bare, which has the effects Own(.|\n)*{field}=False"):
         call(p)
+
+
+@pytest.mark.parametrize("transformed", [
+    lambda f: mjax.vmap(f)(np.ones(2, np.float32)),
+    lambda f: mjax.jvp(f, (1.0,), (1.0,)),
+    lambda f: mjax.linearize(f, 1.0),
+    lambda f: mjax.grad(f)(1.0)], ids=["vmap", "jvp", "linearize", "grad"])
+def test_an_effect_that_is_refused_does_not_happen(transformed):
+    class Bell(Effect):
+        policy = EffectPolicy(batchable=False, differentiable=False)
+
+    rings, ring_p = [], Primitive("ring a bell")
+    ring_p.def_effectful_abstract_eval(lambda x: (x, {Bell()}))
+    ring_p.def_impl(lambda x: rings.append(x) or x)
+    batching.defvectorized(ring_p)
+    ad.primitive_jvps[ring_p] = lambda primals, tangents: (ring_p.bind(*primals), tangents[0])
+    with pytest.raises(ValueError, match="Bell"):
+        transformed(ring_p.bind)
+    assert not rings

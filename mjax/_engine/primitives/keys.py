@@ -145,7 +145,7 @@ class PRNGImpl:
                 raise LazyTypeError(lambda: (
                     f"the {rule} of the generator {self.name!r} must give an array of type "
                     f"{ShapedArray(shape, dtype)}, but gave "
-                    f"{out!r}{'' if aval is None else f' of type {aval}'}."))
+                    f"{f'{out!r}' if aval is None else f'one of type {aval}'}."))
             return out
 
         ranks = [len(typeof(a).shape) - (0 if rule in ("seed", "fold_in") and i == len(args) - 1

@@ -126,10 +126,11 @@ class BatchInterpreter(Interpreter):
             if (not batched and not primitive.always and not self.names_axis(primitive, params)
                     and (primitive.frame is None or not primitive.frame.writes(params))):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            # First: an effect that is refused must not happen.
+            declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
             out, out_dims = self.apply(primitive, args, values, dims, params)
         finally:
             thread.interpreter = self
-        declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
         if not primitive.multiple_results:
             return self.result(primitive, out, out_dims, declared)
         if (out_dims is None or isinstance(out_dims, int)) and isinstance(out, (list, tuple)):

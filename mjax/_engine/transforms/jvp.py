@@ -103,10 +103,11 @@ class JVPInterpreter(Interpreter):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             for i in constants:
                 tangents[i] = Zero(typeof(primals[i]).to_tangent())
+            # First: an effect that is refused must not happen.
+            declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
             out, tangent = self.differentiate(primitive, primals, tangents, params)
         finally:
             thread.interpreter = self
-        declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
         if primitive.multiple_results:
             check_lists(primitive, self.rule_name(primitive), (out, tangent),
                         None if declared is None else len(declared),
