@@ -19,7 +19,8 @@ tells what a generation promises. `mjax_ext.require("v1")`, at the top of a libr
 
 Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names in `mjax`
 (`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not repeated here.
-`examples/multiply_add.py` takes a primitive from no rule to all of them.
+The authors' guide, `docs/authors/README.md`, goes from an empty record to every transformation,
+and on to interpreters, generators, foreign functions, effects and checks. It runs on every jaxlib.
 """
 
 from __future__ import annotations

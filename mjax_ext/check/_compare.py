@@ -95,7 +95,7 @@ def _factor(actual: Any, expected: Any, valid: Any) -> str:
     if abs(ratio + 1) < 1e-2:
         return ": the sign is wrong"
     if abs(ratio) < 1e-6:
-        return ": it is zero"
+        return ": it is zero throughout"
     if abs(ratio.imag) < 1e-2 * abs(ratio):
         return f": {ratio.real:.3g} times what it should be"
     return ""

@@ -151,8 +151,9 @@ def _require_slope(run: Run, n: int, count: int, what: str, tangent: Any, slope:
     found = unlike(tangent, slope.value, slope.allowed, slope.rest, slope.valid)
     if found:
         result = f" of result {n}" if count > 1 else ""
-        run.fault("jvp", f"the tangent{result} of {what} is {found}, by finite differences.",
-                  _REMEDY, "jvp, grad and all that is built on them give wrong derivatives.")
+        run.fault("jvp", f"the tangent{result} of {what} is {found} (compared with finite "
+                  "differences).", _REMEDY,
+                  "jvp, grad and all that is built on them give wrong derivatives.")
 
 
 def _check_narrow(run: Run, values: Arrays) -> None:

@@ -70,8 +70,8 @@ QUESTIONS = {
     "lowerable": Question("compilation", "jit", "Nothing stands for it in a compiled program"),
     "control_flow": Question("control flow", "cond, switch, while_loop, scan",
                              "A body runs any number of times, or never"),
-    "batchable": Question("vmap", "vmap", "It would happen once for each batch element, in an order "
-                          "that is not that of any program of one element"),
+    "batchable": Question("vmap", "vmap", "It would happen once for each batch element, in "
+                          "an order that is not that of any program of one element"),
     "masked": Question("vmap over a predicate", "vmap over a predicate",
                        "It would run for batch elements that take another branch, or have "
                        "finished, too"),
