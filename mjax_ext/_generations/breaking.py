@@ -42,7 +42,8 @@ def breaks(before: Shape, after: Shape | None) -> list[str]:
 def _breaks(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for field, words in _FIXED.items():
         if before.get(field) != after.get(field):
-            yield f"{words} {after.get(field)}, and was {before.get(field)}"
+            verb = "were" if field == "called" else "was"
+            yield f"{words} {after.get(field)}, and {verb} {before.get(field)}"
     yield from breaks_of_signature(before.get("signature", ""), after.get("signature", ""))
     for name in before.get("attributes", ()):
         if name not in after.get("attributes", ()):

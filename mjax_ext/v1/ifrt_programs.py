@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 from mjax_ext._generations.namespace import namespace
 
 if TYPE_CHECKING:
-    from mjax_ext.ifrt_programs import ifrt_programs
+    from mjax_ext.ifrt_programs import (
+        ifrt_programs,
+        make_plugin_compile_options,
+        make_plugin_program,
+    )
 
 __all__ = [
-    "ifrt_programs",
+    "ifrt_programs", "make_plugin_compile_options", "make_plugin_program",
 ]
 
 namespace("mjax_ext.v1.ifrt_programs")

@@ -6,9 +6,13 @@ import copy
 
 import pytest
 
-from mjax_ext import _manifest
+from mjax._engine.transforms import jvp
+from mjax._engine.transforms.batching import BatchInterpreter
+from mjax_ext import _manifest, v1
 from mjax_ext._generations import probes, snapshot, surface
 from mjax_ext._generations.breaking import breaks, breaks_of_signature
+from mjax_ext._generations.facades import PROMISED
+from mjax_ext.core import JaxprEqn, Primitive
 
 ROWS = _manifest.rows()
 SEEN = surface.observe_all()
@@ -142,18 +146,52 @@ def test_signatures(before, after, found):
     assert breaks_of_signature(before, after) == found
 
 
+# ---- the engine itself -----------------------------------------------------------------
+
+
+def observed_with(monkeypatch, name):
+    """The breaks of one name of v1, as the code has it by now; nothing is remembered."""
+    for remembered in (probes._called, probes.received):
+        monkeypatch.setattr(probes, remembered.__name__, remembered.__wrapped__)
+    monkeypatch.setattr(surface, "received", probes.received)
+    value = v1
+    for part in name.split("."):
+        value = getattr(value, part)
+    return breaks(SEEN["v1"][name], surface.shape_of(value, name, PROMISED.get(name)))
+
+
 def test_changes_of_the_engine_itself_are_measured(monkeypatch):
-    """The probes see what rules receive, not what a text says."""
-    from mjax_ext.interpreters import ad
+    """The probes see what rules receive, whatever a text says."""
+    def apply(self, primitive, args, values, dims, params):
+        return (primitive.axis_batch or primitive.batch)(self.axis, values, dims, **params)
 
-    monkeypatch.setattr(ad, "Zero", type("Zero", (), {}))
-    kind, shape = surface.shape_of(ad.Zero, "interpreters.ad.Zero")
-    assert breaks(SEEN["v1"]["interpreters.ad.Zero"], (kind, shape))
-    assert shape["identity"] == "another object"
+    monkeypatch.setattr(BatchInterpreter, "apply", apply)
+    found = observed_with(monkeypatch, "interpreters.batching.primitive_batchers")
+    assert found == ["its rules receive AxisData, [value, value], [0, None], k=1, and "
+                     "were [value, value], [0, None], k=1"]
 
-    def other(f):
-        return probes._RUNS["jvp"](lambda x, y: f(x, y, y))
 
-    monkeypatch.setitem(probes._RUNS, "batch", other)
-    with pytest.raises(Exception, match=r"(?s).*"):
-        probes.note("batch")
+def test_another_sentinel_is_noticed(monkeypatch):
+    other = type("Zero", (jvp.Zero,), {"__slots__": ()})
+    monkeypatch.setattr(jvp, "Zero", other)
+    assert observed_with(monkeypatch, "interpreters.ad.Zero") == [
+        "it is another object, and was the engine's"]
+
+
+def test_a_renamed_attribute_is_noticed(monkeypatch):
+    monkeypatch.setattr(JaxprEqn, "where", JaxprEqn.source_info, raising=False)
+    monkeypatch.delattr(JaxprEqn, "source_info")
+    assert observed_with(monkeypatch, "core.JaxprEqn") == ["its attribute source_info is gone"]
+
+
+def test_a_dropped_param_is_noticed(monkeypatch):
+    scan_p = v1.core.primitives.scan_p
+    params = {name: kind for name, kind in scan_p.schema.params.items() if name != "num_carry"}
+    monkeypatch.setattr(scan_p, "schema", scan_p.schema._replace(params=params))
+    assert observed_with(monkeypatch, "core.primitives.scan_p") == ["its param num_carry is gone"]
+
+
+def test_another_argument_of_a_method_is_noticed(monkeypatch):
+    monkeypatch.setattr(Primitive, "def_jvp", lambda self, rule, order: None)
+    assert observed_with(monkeypatch, "core.Primitive") == [
+        "def_jvp: its argument order is new and has to be given"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pkgutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import mjax_ext
 from mjax_ext import _manifest
 from mjax_ext._generations import snapshot, surface
 from mjax_ext._generations.module_text import modules_of
+from tests.ext.test_names import HOMES, groups
 
 SEEN = surface.observe_all()
 ROWS = _manifest.rows()
@@ -86,3 +88,15 @@ def test_modules_of_a_generation_load_nothing():
             "late = {'mjax_ext._generations.chain', 'mjax_ext.core'} & set(sys.modules); "
             "sys.exit(early or len(late))")
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_v1_has_the_names_that_libraries_use():
+    """Names of the coverage table that the head has, but for Python's own."""
+    names, lacking = _manifest.of("v1"), []
+    for title, used in groups("downstream_names.txt").items():
+        for module in [home.removeprefix("mjax_ext.") for home in HOMES.get(title, ())]:
+            if module in _manifest.MODULES:
+                home = importlib.import_module(_manifest.MODULES[module])
+                lacking += [f"{module}.{name}" for name in (n.partition(":")[0] for n in used)
+                            if name in home.__all__ and f"{module}.{name}" not in names]
+    assert set(lacking) == {"core.primitives"} and len(names) > 400

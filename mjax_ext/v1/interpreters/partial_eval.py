@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         call_partial_eval_custom_rule,
         close_jaxpr,
         closed_call_partial_eval_custom_rule,
+        compute_on,
         convert_constvars_jaxpr,
         convert_invars_to_constvars,
         custom_partial_eval_rules,
@@ -46,11 +47,12 @@ if TYPE_CHECKING:
         trace_to_jaxpr_dynamic,
         trace_to_jaxpr_dynamic2,
         trace_to_jaxpr_nounits,
+        xla_metadata_lib,
     )
 
 __all__ = [
     "abstract_eval_fun", "call_partial_eval_custom_rule", "close_jaxpr",
-    "closed_call_partial_eval_custom_rule", "Const", "convert_constvars_jaxpr",
+    "closed_call_partial_eval_custom_rule", "compute_on", "Const", "convert_constvars_jaxpr",
     "convert_invars_to_constvars", "custom_partial_eval_rules", "custom_staging_rules",
     "dce_jaxpr", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts",
     "dce_rules", "DCERule", "DynamicJaxprTrace", "DynamicJaxprTracer", "has_effects",
@@ -58,7 +60,7 @@ __all__ = [
     "ParamsUpdater", "partial_eval_jaxpr_custom", "partial_eval_jaxpr_custom_rules",
     "PartialEvalCustomResult", "PartialEvalCustomRule", "PartialVal", "ResAvalUpdater",
     "separate_consts", "trace_to_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2",
-    "trace_to_jaxpr_nounits", "Val",
+    "trace_to_jaxpr_nounits", "Val", "xla_metadata_lib",
 ]
 
 namespace("mjax_ext.v1.interpreters.partial_eval")
