@@ -17,6 +17,15 @@ class WrongRulesError(AssertionError):
 
     Attributes:
       report: the report.
+
+    Example:
+      >>> from mjax_ext.check import WrongRulesError, check_primitive
+      >>> from mjax_ext.core import Primitive
+      >>> try:
+      ...     check_primitive(Primitive("without rules"), 1.0).raise_for_findings()
+      ... except WrongRulesError as error:
+      ...     print(error.report.ok)
+      False
     """
 
     __module__ = "mjax_ext.check"

@@ -1,4 +1,7 @@
-"""Clients of platforms: which there are, factories of further ones, options for XLA."""
+"""Clients of platforms: which there are, factories of further ones, options for XLA.
+
+`platform_aliases` has the name of all platforms of a kind, "gpu", by the vendor's, such as "cuda".
+"""
 
 from __future__ import annotations
 

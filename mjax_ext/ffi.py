@@ -1,4 +1,7 @@
-"""`mjax.ffi` under the name of the extension surface: `jax.extend.ffi` before release 0.7."""
+"""`mjax.ffi` under the name of the extension surface: `jax.extend.ffi` before release 0.7.
+
+`abstract_token` is the type of tokens, in the place of a result's.
+"""
 
 from mjax._engine.base.faces import face
 from mjax.ffi import (

@@ -26,6 +26,14 @@ class GenerationError(ImportError):
 
     Attributes:
       generation: the generation that it asks for.
+
+    Example:
+      >>> import mjax_ext
+      >>> try:
+      ...     mjax_ext.require("v1", jaxlib="<0.1")
+      ... except mjax_ext.GenerationError as error:
+      ...     print(error.generation)
+      v1
     """
 
     def __init__(self, text: str, generation: Any):
@@ -34,7 +42,14 @@ class GenerationError(ImportError):
 
 
 class MixedGenerationsWarning(UserWarning):
-    """A library uses names of the head, or of two generations, beside the one that it requires."""
+    """A library uses names of the head, or of two generations, beside the one that it requires.
+
+    Example, for a library that moves step by step:
+      >>> import warnings, mjax_ext
+      >>> with warnings.catch_warnings():
+      ...     warnings.simplefilter("ignore", mjax_ext.MixedGenerationsWarning)
+      ...     ext = mjax_ext.require("v1")
+    """
 
 
 def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:

@@ -37,6 +37,13 @@ class Finding(Record):
       consequence: what users will see.
       remedy: what to do.
       where: `file:line` of the rule; empty if that is not known.
+
+    Example:
+      >>> from mjax_ext.check import check_primitive
+      >>> from mjax_ext.core import Primitive
+      >>> finding = check_primitive(Primitive("without a type"), 1.0).findings[0]
+      >>> finding.rule, finding.verdict
+      ('abstract_eval', 'there is none.')
     """
 
     primitive: Any
@@ -59,6 +66,13 @@ class Report(BaseReport[Finding]):
       findings: the faults.
       checked: the rules that were checked and found right.
       not_checked: rule -> why it was not checked, or not to the end.
+
+    Example:
+      >>> from mjax_ext.check import check_primitive
+      >>> from mjax_ext.core.primitives import neg_p
+      >>> report = check_primitive(neg_p, 1.0)
+      >>> report.ok, "jvp" in report.checked
+      (True, True)
     """
 
     rules = RULES

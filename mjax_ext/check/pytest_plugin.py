@@ -70,6 +70,12 @@ class Baseline:
     Args:
       path: the file with the known findings. It need not exist.
       accept: whether to write the file.
+
+    Example:
+      >>> from pathlib import Path
+      >>> from mjax_ext.check.pytest_plugin import Baseline
+      >>> Baseline(Path("rules.json"), accept=False).found
+      {}
     """
 
     def __init__(self, path: Path, accept: bool):

@@ -2,6 +2,18 @@
 
 `mjax_ext.core.primitives` holds the engine's own primitives; it loads when it is first used. What
 each name means, and from which release of JAX, is in `docs/extension_names.md`.
+
+- `trace_ctx`: the state of tracing of the thread, as one object. `no_effects`: the empty set of
+  effects; `abstract_token`: the type of a `Token`.
+- `array_types`: the classes of values that count as arrays; `pytype_aval_mappings[cls] = f`: `f(x)`
+  gives the type of values of a class.
+- `Atom`, `DimSize`, `Effects`, `InputType`, `OutputType`, `ParamDict`, `Shape`, `Value`: types of
+  arguments.
+
+Example:
+  >>> from mjax_ext import core
+  >>> core.pytype_aval_mappings[float](1.0), core.abstract_token
+  (ShapedArray(float32[], weak_type=True), AbstractToken())
 """
 
 from __future__ import annotations

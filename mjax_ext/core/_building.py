@@ -180,7 +180,12 @@ def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
 
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
-    """The type of one of `size` elements along an axis; None: the same type.
+    """The type of one of `size` elements along an axis.
+
+    Args:
+      size: the number of elements.
+      axis: the axis of `aval`; None: all elements have the type `aval`.
+      aval: the type of all of them.
 
     Raises:
       ValueError: the axis does not exist or has another size.
@@ -199,7 +204,12 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
 
 def unmapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
-    """The type of `size` elements along a new axis; None: the same type.
+    """The type of `size` elements along a new axis.
+
+    Args:
+      size: the number of elements.
+      axis: the new axis; None: all elements are the same, and the type stays.
+      aval: the type of one element.
 
     Example:
       >>> from mjax_ext import core

@@ -98,7 +98,20 @@ class LazyNotImplementedError(LazyText, NotImplementedError, shown_as=NotImpleme
 
 
 class JaxprTypeError(LazyTypeError):
-    """A jaxpr is not well typed: names the equation and the user's line that made it."""
+    """A jaxpr is not well typed: names the equation and the user's line that made it.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> jaxpr = mjax.make_jaxpr(lambda x: x + 1)(2.0)
+      >>> wrong = jaxpr.replace(eqns=[])
+      >>> try:
+      ...     core.check_jaxpr(wrong)
+      ... except core.JaxprTypeError as error:
+      ...     print(type(error).__name__)
+      JaxprTypeError
+
+    Source: JAX, `jax.core.JaxprTypeError`.
+    """
 
 
 class LazyNoDerivativeError(LazyText, NotImplementedError, ValueError, shown_as=ValueError):
@@ -119,7 +132,18 @@ class UnexpectedTracerError(LazyTypeError):
 
 
 class ConcretizationTypeError(LazyTypeError):
-    """A concrete value was needed where only a traced one exists."""
+    """A concrete value was needed where only a traced one exists.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> try:
+      ...     mjax.jit(lambda x: core.concrete_or_error(int, x, "the length"))(1)
+      ... except core.ConcretizationTypeError as error:
+      ...     print("the length" in str(error))
+      True
+
+    Source: JAX, `jax.errors.ConcretizationTypeError`.
+    """
 
 
 class TracerArrayConversionError(ConcretizationTypeError):
@@ -139,7 +163,19 @@ class NonConcreteBooleanIndexError(LazyText, IndexError):
 
 
 class InconclusiveDimensionOperation(LazyText):
-    """The answer to a question about symbolic dimensions depends on the values of symbols."""
+    """The answer to a question about symbolic dimensions depends on the values of symbols.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> (n,) = mjax.export.symbolic_shape("n")
+      >>> try:
+      ...     n > 3
+      ... except core.InconclusiveDimensionOperation as error:
+      ...     print(type(error).__name__)
+      InconclusiveDimensionOperation
+
+    Source: JAX, `jax.core.InconclusiveDimensionOperation`.
+    """
 
 
 class TypePromotionError(LazyValueError):

@@ -106,6 +106,11 @@ def per_item(flags: bool | Sequence[bool], count: int) -> tuple[bool, ...]:
 def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) -> list[T]:
     """Inverse of `partition_list`.
 
+    Args:
+      which: for each place whether its element is in `trues`.
+      falses: the elements of the other places, in order.
+      trues: the elements of these places, in order.
+
     Example:
       >>> merge_lists([False, True, False], ["a", "c"], ["b"])
       ['a', 'b', 'c']

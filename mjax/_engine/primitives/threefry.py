@@ -198,6 +198,14 @@ def threefry_2x32(keypair: Any, count: Any) -> Any:
 
     Raises:
       TypeError: dtypes other than uint32.
+
+    Example:
+      >>> from mjax_ext.random import threefry_2x32
+      >>> zero = np.uint32(0)
+      >>> [hex(x) for x in threefry_2x32((zero, zero), np.zeros(2, "uint32")).tolist()]
+      ['0x6b200159', '0x99ba4efe']
+
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011, with 20 rounds.
     """
     aval = typeof(count)
     flat = reshape(count, (aval.size,))

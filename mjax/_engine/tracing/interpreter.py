@@ -204,6 +204,20 @@ class Tracer:
     """A value of an interpreter. It behaves like an array of type `aval`.
 
     The NumPy front end adds operators and array methods.
+
+    Args:
+      interp: the interpreter, a `core.Trace` if the subclass is an author's.
+      aval: the type.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> def show(x):
+      ...     print(isinstance(x, core.Tracer), x.aval, x.shape)
+      ...     return x
+      >>> _ = mjax.make_jaxpr(show)(np.ones(2, "float32"))
+      True float32[2] (2,)
+
+    Source: JAX, `jax.core.Tracer`.
     """
 
     __slots__ = ("__weakref__", "aval", "interp")

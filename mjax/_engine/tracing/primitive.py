@@ -1,34 +1,4 @@
-"""The Primitive record: all facts and all rules of a primitive in one place.
-
-Rules follow JAX's signatures, for the engine's own primitives as for users':
-
-    impl(*args, **params)                    -> value
-    abstract_eval(*avals, **params)          -> aval
-    lowering(ctx, *operands, **params)       -> sequence of ir.Value
-    jvp(primals, tangents, **params)         -> primal, tangent
-    linearize(nonzeros, *primals, **params)  -> primal, nonzero, residuals, linear
-        and linear(residuals, *tangents)     -> tangent; tangents may be `Zero`s
-    partial_eval(interp, *args, **params)    -> value; `interp.is_unknown(arg)`, `.call_known`
-    transpose(cotangent, *args, **params)    -> a cotangent or None per operand
-    batch(args, dims, **params)              -> value, dim
-    axis_batch(axis, args, dims, **params)   -> value, dim; for rules that need axis data
-    dce(used_outputs, eqn)                   -> used inputs, new equation or None
-    discharge(*args, **params)               -> value, and by the number of the operand the new
-                                                contents of references (None: it has ended);
-                                                contents stand for references
-    recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
-                                                that gives the used outputs again, or None; used
-                                                outputs that it does not give are saved
-    staging(interp, source, *tracers, **params) -> tracers, of equations that it records itself
-    typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
-    collective_axes(*avals, **params)        -> named axes over which devices wait for each other
-    cast_varying(varying, **params)          -> along which mesh axes operands have to vary, and
-                                                params whose jaxprs are of these types
-    pretty(params)                           -> params to print
-
-Transpose rules are called only where some cotangent is not zero. With `multiple_results`
-values, avals, tangents and dims in results are lists.
-"""
+"""The Primitive record: all facts and all rules of a primitive in one place."""
 
 from __future__ import annotations
 
@@ -87,6 +57,35 @@ _INSTEAD = {before: rule for rule, before in _BEFORE.items()}
 
 class Primitive:
     """A primitive operation.
+
+    Rules follow JAX's signatures, for the engine's own primitives as for users':
+
+        impl(*args, **params)                    -> value
+        abstract_eval(*avals, **params)          -> aval
+        lowering(ctx, *operands, **params)       -> sequence of ir.Value
+        jvp(primals, tangents, **params)         -> primal, tangent
+        linearize(nonzeros, *primals, **params)  -> primal, nonzero, residuals, linear
+            and linear(residuals, *tangents)     -> tangent; tangents may be `Zero`s
+        partial_eval(interp, *args, **params)    -> value; `interp.is_unknown(arg)`, `.call_known`
+        transpose(cotangent, *args, **params)    -> a cotangent or None per operand
+        batch(args, dims, **params)              -> value, dim
+        axis_batch(axis, args, dims, **params)   -> value, dim; for rules that need axis data
+        dce(used_outputs, eqn)                   -> used inputs, new equation or None
+        discharge(*args, **params)               -> value, and by the number of the operand the new
+                                                    contents of references (None: it has ended);
+                                                    contents stand for references
+        recompute(saveable, used_outputs, eqn)   -> equation that also gives what it saves, equation
+                                                    that gives the used outputs again, or None; used
+                                                    outputs that it does not give are saved
+        staging(interp, source, *tracers, **params) -> tracers, of equations that it records itself
+        typecheck(*avals, **params)              -> None; raises where jaxprs in params do not fit
+        collective_axes(*avals, **params)        -> named axes over which devices wait
+        cast_varying(varying, **params)          -> along which mesh axes operands have to vary, and
+                                                    params whose jaxprs are of these types
+        pretty(params)                           -> params to print
+
+    Transpose rules are called only where some cotangent is not zero. With `multiple_results`
+    values, avals, tangents and dims in results are lists.
 
     Args:
       name: its name in jaxprs and messages.

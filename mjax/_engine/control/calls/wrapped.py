@@ -28,6 +28,21 @@ class StoreException(Exception):
     """A store was read before it was filled, or filled twice.
 
     Raised by the second result of `transformation_with_aux` and by `merge_linear_aux`.
+
+    Example:
+      >>> from mjax_ext import linear_util as lu
+      >>> @lu.transformation_with_aux
+      ... def counted(*args):
+      ...     outs = yield args, {}
+      ...     yield outs, len(outs)
+      >>> _, count = counted(lu.wrap_init(lambda x: [x, x]))
+      >>> try:
+      ...     count()
+      ... except lu.StoreException:
+      ...     print("it has not run yet")
+      it has not run yet
+
+    Source: JAX, `jax.linear_util.StoreException`.
     """
 
 
