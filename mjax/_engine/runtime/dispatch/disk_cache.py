@@ -22,6 +22,7 @@ from mjax._engine.ir.source import warn
 from mjax._engine.lowering.context import identifier
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.runtime.dispatch.explain import log_compile, timed
+from mjax._engine.runtime.dispatch.progress import progress
 from mjaxlib_shim import executables as shim
 from mjaxlib_shim import versions
 
@@ -40,7 +41,8 @@ def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
     client = devices[0].client
 
     def compile_now() -> Any:
-        with timed("Finished XLA compilation of jit(%s) in %.6f s", name, event=COMPILE):
+        with (timed("Finished XLA compilation of jit(%s) in %.6f s", name, event=COMPILE),
+              progress(f"compiling jit({name})")):
             return shim.compile_module(client, lowered.module, devices, options=options,
                                        num_partitions=len(devices),
                                        host_callbacks=lowered.host_callbacks)
