@@ -98,6 +98,12 @@ class Alias(Primitive):
         target = self.target
         return self.to_old(target.from_root(params) if isinstance(target, Alias) else params)
 
+    def for_root(self, params: Params) -> Params:
+        """The params of the engine's primitive from the former ones."""
+        target = self.target
+        new = self.to_new(params)
+        return target.for_root(new) if isinstance(target, Alias) else new
+
     # -- application --
 
     def bind(self, *args: Any, **params: Any) -> Any:
@@ -231,9 +237,15 @@ def with_applications(cls: type, method: str, aliases: Mapping[Primitive, Alias]
 
             setattr(subclass, method, interpret)
 
+    def enter(self: Any, primitive: Primitive, carried: Any, params: Params) -> Any:
+        if isinstance(primitive, Alias):
+            primitive, params = primitive.root, primitive.for_root(params)
+        return cls.enter(self, primitive, carried, params)  # type: ignore[attr-defined]
+
     made: Any = Meta(cls.__name__, (cls,), {
         "__doc__": cls.__doc__, "__module__": cls.__module__, "__qualname__": cls.__qualname__,
-        "__init_subclass__": classmethod(__init_subclass__)})
+        "__init_subclass__": classmethod(__init_subclass__),
+        **({"enter": functools.wraps(cls.enter)(enter)} if hasattr(cls, "enter") else {})})
     return made
 
 

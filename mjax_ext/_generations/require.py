@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
-import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -126,9 +126,6 @@ def _check_jaxlib(generation: str, jaxlib: Any) -> None:
 
 # ---- mixtures --------------------------------------------------------------------------
 
-_IMPORT = re.compile(
-    r"^\s*(?:from\s+mjax_ext(?P<home>[.\w]*)\s+import\s+(?P<names>\([^)]*\)|[^#\n]*)"
-    r"|import\s+mjax_ext(?P<module>[.\w]+))", re.MULTILINE)
 #: The folder of mjax_ext, whose examples are no library.
 _OURS = Path(__file__).parents[1]
 #: Names of the head that every library may use.
@@ -159,17 +156,34 @@ def _files(caller: dict[str, Any]) -> Iterator[Path]:
             yield Path(file)
 
 
-def _foreign(file: Path, generation: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each import of a file that is not of a generation."""
+def _foreign(file: Path, generation: str) -> list[tuple[int, str]]:
+    """Line and name of each use of `mjax_ext` in a file that is not of the generation."""
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return
-    for found in _IMPORT.finditer(text):
-        line = text.count("\n", 0, found.start()) + 1 + found[0].startswith("\n")
-        home = found["home"] or found["module"] or ""
-        for name in re.findall(r"[\w.]+", home) or re.findall(
-                r"(\w+)(?:\s+as\s+\w+)?", found["names"] or ""):
-            path = name.strip(".")
-            if path.partition(".")[0] != generation and path not in _FOR_ALL:
-                yield line, f"mjax_ext.{path}"
+        tree = ast.parse(text) if "mjax_ext" in text else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError):
+        return []
+    nodes = [*ast.walk(tree)]
+    uses = [use for node in nodes for use in _imports(node)]
+    modules = {bound for _, path, bound in uses if not path and bound}
+    uses += [(node.lineno, node.attr, None) for node in nodes if isinstance(node, ast.Attribute)
+             and isinstance(node.value, ast.Name) and node.value.id in modules]
+    return sorted((line, f"mjax_ext.{path}") for line, path, _ in uses if path
+                  and path.partition(".")[0] not in (generation, *_FOR_ALL)
+                  and not path.startswith("__"))
+
+
+def _imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
+    """Line, path below `mjax_ext`, and the name to which `mjax_ext` itself is bound if it is."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            top, _, path = alias.name.partition(".")
+            if top == "mjax_ext":
+                yield node.lineno, path, None
+                if not path or alias.asname is None:
+                    yield node.lineno, "", alias.asname or top
+    elif isinstance(node, ast.ImportFrom) and not node.level and node.module is not None:
+        top, _, path = node.module.partition(".")
+        if top == "mjax_ext":
+            for name in [path] if path else [alias.name for alias in node.names]:
+                yield node.lineno, name, None

@@ -80,7 +80,9 @@ def library(tmp_path, monkeypatch, **files):
 
 @pytest.mark.parametrize("line", [
     "from mjax_ext import core", "import mjax_ext.interpreters.ad",
-    "from mjax_ext.interpreters import (\n  ad)", "from mjax_ext.core import Primitive as P"])
+    "from mjax_ext.interpreters import (\n  ad)", "from mjax_ext.core import Primitive as P",
+    "import mjax_ext as ext; p = ext.core.Primitive('mixed')",
+    "import mjax_ext.v1.core; ad = mjax_ext.interpreters"])
 def test_a_library_that_mixes_the_head_with_a_generation_is_warned(tmp_path, monkeypatch, line):
     with pytest.warns(mjax_ext.MixedGenerationsWarning) as caught:
         library(tmp_path, monkeypatch, first=f"import numpy\n{line}\n", second=(
@@ -96,7 +98,15 @@ def test_a_library_of_one_generation_is_not_warned(tmp_path, monkeypatch):
         library(tmp_path, monkeypatch, first=(
             "from mjax_ext import require, GenerationError\nimport mjax_ext.v1.core\n"
             "from mjax_ext.v1.interpreters import ad\nfrom mjax_ext import v1\n"
-            "# from mjax_ext import core\n"), second="import mjax_ext\nmjax_ext.require('v1')\n")
+            "# from mjax_ext import core\n'from mjax_ext import core'\nimport mjax_ext as m\n"
+            "core = m.v1.core, m.__name__\n"), second="import mjax_ext\nmjax_ext.require('v1')\n")
+
+
+def test_files_that_cannot_be_read_are_passed_over(tmp_path, monkeypatch):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        library(tmp_path, monkeypatch, first="__file__ = 'not_there.py'",
+                second="import mjax_ext\nmjax_ext.require('v1')\n")
 
 
 def test_it_finds_both_generations_of_a_library(tmp_path, monkeypatch):
