@@ -239,7 +239,8 @@ def with_applications(cls: type, method: str, aliases: Mapping[Primitive, Alias]
 
     def enter(self: Any, primitive: Primitive, carried: Any, params: Params) -> Any:
         if isinstance(primitive, Alias):
-            primitive, params = primitive.root, primitive.for_root(params)
+            params = primitive.for_root(params)
+            primitive = primitive.root
         return cls.enter(self, primitive, carried, params)  # type: ignore[attr-defined]
 
     made: Any = Meta(cls.__name__, (cls,), {
