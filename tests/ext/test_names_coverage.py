@@ -16,7 +16,7 @@ START, END = "<!-- coverage -->\n", "<!-- end of coverage -->\n"
 #: Names that DESIGN.md leaves out, or that need TensorFlow.
 OUT_OF_SCOPE = ("jax.experimental.hijax", "jax.experimental.jax2tf")
 #: The least share of uses. It only grows.
-LEAST = {"all": 0.936, "public": 0.948, "in scope": 0.979}
+LEAST = {"all": 0.939, "public": 0.951, "in scope": 0.981}
 
 
 def uses():

@@ -9,12 +9,17 @@ import pytest
 
 import mjax
 from mjax import lax
+from mjax.experimental.compute_on import compute_on
 from mjax_ext import core
 from mjax_ext import linear_util as lu
 from mjax_ext.interpreters import ad, mlir, partial_eval
 
 X = np.arange(3, dtype=np.float32)
 F3 = mjax.typeof(X)
+
+
+class Noted(core.Effect):
+    """An effect."""
 
 
 def names(jaxpr):
@@ -468,6 +473,27 @@ def test_staging_rules_of_several_results():
     partial_eval.custom_staging_rules[p] = lambda trace, source_info, x: (
         trace.default_process_primitive(p, [x], {}) if x.ndim else [x, x])
     assert names(traced(p.bind, X)) == ["both"] and names(traced(p.bind, 1.0)) == []
+
+
+def test_equations_made_by_staging_rules():
+    p = core.Primitive("both", multiple_results=True)
+    p.def_abstract_eval(lambda x, y: [x, y])
+
+    def rule(trace, source_info, x, y):
+        with compute_on("device_host"):
+            eqn, outs = trace.make_eqn([y, x], [y.aval, x.aval], p, {}, {noted}, source_info)
+        assert isinstance(eqn, partial_eval.TracingEqn) and eqn.invars == eqn.in_tracers == [y, x]
+        trace.frame.add_eqn(eqn)
+        trace.emit_eqn(outs, [x.aval], lax_add, {}, core.no_effects, source_info, eqn.ctx)
+        return outs[::-1]
+
+    lax_add, noted = core.primitives.add_p, Noted()
+    partial_eval.custom_staging_rules[p] = rule
+    jaxpr = traced(lambda x: p.bind(x, W), X)
+    assert names(jaxpr) == ["both", "add"] and jaxpr.effects == {noted}
+    assert [v.aval for v in jaxpr.eqns[0].invars] == [core.get_aval(W), F3]
+    assert {eqn.ctx.compute_type for eqn in jaxpr.eqns} == {"device_host"}
+    assert jaxpr.outvars == jaxpr.eqns[0].outvars[::-1]
 
 
 # ---- traces and wrapped functions --------------------------------------------------------

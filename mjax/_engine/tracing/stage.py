@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import is_set_here
+from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_wide
-from mjax._engine.ir.effects import no_effects
+from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import (
     Atom,
     DebugInfo,
     Jaxpr,
     JaxprEqn,
+    JaxprEqnContext,
     Literal,
     Var,
     no_debug_info,
@@ -36,6 +38,7 @@ from mjax._engine.ir.source import (
     here,
     replayed,
     summarize,
+    with_annotations,
     without_names,
 )
 from mjax._engine.ir.types import typeof
@@ -74,6 +77,46 @@ class StageTracer(Tracer):
 
     def provenance(self) -> str:
         return self.interp.provenance_of(self.variable)  # type: ignore[attr-defined]
+
+
+class TracingEqn(Record):
+    """An equation of a program that is being staged, whose operands are tracers.
+
+    Rules of `custom_staging_rules` make and record some: `trace.make_eqn(in_tracers, out_avals,
+    primitive, params, effects, source_info, ctx)` gives one with the tracers of its results,
+    `trace.frame.add_eqn(eqn)` records it, and `trace.emit_eqn` does both.
+
+    Attributes:
+      in_tracers: the operands.
+      outvars: variables of the results.
+      primitive, params, effects, source_info, ctx: those of the equation.
+
+    Example:
+      >>> from mjax_ext import core
+      >>> from mjax_ext.interpreters import partial_eval as pe
+      >>> trace = pe.DynamicJaxprTrace(None)
+      >>> x = trace.new_arg(core.ShapedArray((3,), "float32"))
+      >>> eqn, (y,) = trace.make_eqn([x], [x.aval], core.primitives.sin_p, {}, core.no_effects)
+      >>> isinstance(eqn, pe.TracingEqn), trace.frame.add_eqn(eqn)
+      (True, None)
+      >>> trace.to_jaxpr([y])[0].eqns
+      [a:f32[3] = sin b]
+
+    Source: JAX, `partial_eval.TracingEqn` of release 0.10.2.
+    """
+
+    in_tracers: list[Any]
+    outvars: list[Var]
+    primitive: Primitive
+    params: dict[str, Any]
+    effects: Effects
+    source_info: Any
+    ctx: JaxprEqnContext
+
+    @property
+    def invars(self) -> list[Any]:
+        """The operands."""
+        return self.in_tracers
 
 
 class StageInterpreter(Interpreter):
@@ -221,6 +264,33 @@ class StageInterpreter(Interpreter):
                                   source_info or here(self)))
         found = list(map(self.tracer_of, outs))
         return found if primitive.multiple_results else found[0]
+
+    @property
+    def frame(self) -> StageInterpreter:
+        """The part of the trace that JAX adds equations to: itself."""
+        return self
+
+    def make_eqn(self, in_tracers: Sequence[Any], out_avals: Sequence[Any], primitive: Primitive,
+                 params: dict[str, Any], effects: Effects, source_info: Any = None,
+                 ctx: JaxprEqnContext | None = None) -> tuple[TracingEqn, list[StageTracer]]:
+        """An equation of these types that is not recorded yet, and the tracers of its results."""
+        outvars = list(map(Var, out_avals))
+        eqn = TracingEqn(list(in_tracers), outvars, primitive, params, effects,
+                         source_info or here(self), ctx or JaxprEqnContext())
+        return eqn, list(map(self.tracer_of, outvars))
+
+    def add_eqn(self, eqn: TracingEqn) -> None:
+        """Records an equation. Nobody compares its types with the primitive's."""
+        self.effects |= eqn.effects
+        self.eqns.append(JaxprEqn(
+            eqn.primitive, list(map(self.atom, eqn.in_tracers)), list(eqn.outvars), eqn.params,
+            frozenset(eqn.effects), with_annotations(eqn.source_info, eqn.ctx.annotations)))
+
+    def emit_eqn(self, *args: Any, **kwargs: Any) -> list[StageTracer]:
+        """Makes and records an equation, with the arguments of `make_eqn`; gives its results."""
+        eqn, outs = self.make_eqn(*args, **kwargs)
+        self.add_eqn(eqn)
+        return outs
 
     def type_of(self, primitive: Primitive, invars: list[Any], params: dict[str, Any]) -> Any:
         """Result types and effects of an equation; `invars` are made to vary alike, in place."""

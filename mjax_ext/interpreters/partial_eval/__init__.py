@@ -32,6 +32,7 @@ Example:
 
 from __future__ import annotations
 
+from mjax._engine.tracing.stage import TracingEqn
 from mjax._engine.transforms.partial_eval import PartialEvaluated, partial_eval_jaxpr
 from mjax_ext._tables import RuleTable
 from mjax_ext.interpreters._traces import (
@@ -97,7 +98,7 @@ __all__ = [
     "custom_partial_eval_rules", "custom_staging_rules", "dce_rules",
     "partial_eval_jaxpr_custom_rules",
     # traces and tracers
-    "DynamicJaxprTrace", "DynamicJaxprTracer", "JaxprTrace", "JaxprTracer",
+    "DynamicJaxprTrace", "DynamicJaxprTracer", "JaxprTrace", "JaxprTracer", "TracingEqn",
     # functions to jaxprs
     "abstract_eval_fun", "infer_lambda_input_type", "inline_jaxpr_into_trace", "trace_to_jaxpr",
     "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2",
