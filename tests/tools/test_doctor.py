@@ -117,10 +117,12 @@ def test_an_ordinary_import_raises(tmp_path, name):
         assert done.returncode == 1 and "Error: " in done.stderr and done.stdout == ""
 
 
-def test_here():
+def test_here(tmp_path):
     """All facts, where all is well."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "MJAX_"))}
-    environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / "no")
+    folder = str(tmp_path / "cache")
+    environ |= {"JAX_COMPILATION_CACHE_DIR": folder,
+                "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     done = subprocess.run([sys.executable, "-m", "mjax", "--json"], capture_output=True, text=True,
                           check=True, env=environ)
     data = json.loads(done.stdout)
@@ -128,9 +130,10 @@ def test_here():
     assert data["jaxlib"] == mjaxlib_shim.jaxlib_version and data["mjax"] == mjax.__version__
     assert data["backend"] == "cpu" and len(data["devices"]) == len(mjax.devices("cpu"))
     assert {gate["name"] for gate in data["gates"]} == {gate.name for gate in mjaxlib_shim.GATES}
-    assert data["caches"]["folder"] == str(ROOT / "no") and not data["caches"]["exists"]
-    assert data["caches"]["writable"] and data["settings"] == {
-        "compilation_cache_dir": str(ROOT / "no")}
+    assert data["caches"]["folder"] == folder and data["caches"]["writable"]
+    assert not data["caches"]["exists"] and not (tmp_path / "cache").exists()
+    assert data["settings"] == {"compilation_cache_dir": folder,
+                                "persistent_cache_min_compile_time_secs": 0.0}
     assert not data["jax_loaded"]
 
 
