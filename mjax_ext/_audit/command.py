@@ -133,7 +133,10 @@ def _summary(done: Audit) -> Iterator[str]:
     jax = [finding for finding in found if finding.kind.startswith("jax")]
     if jax:
         named = sum(finding.replacement is not None for finding in jax)
-        yield f"  {named} of the {_many(len(jax), 'use')} of jax's names have a replacement"
+        why = "; docs/extension_names.md says why others do not" * (named < len(jax))
+        yield f"  {named} of the {_many(len(jax), 'use')} of jax's names have a replacement{why}"
+    if {"generation", "head"} <= {finding.kind for finding in found}:
+        yield "  The library mixes a generation with the head: what the former promises is lost."
     if done.unread:
         yield f"  {_many(len(done.unread), 'file')} could not be read"
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mjax_ext._audit.findings import Finding
-from mjax_ext._audit.homes import module_home
+from mjax_ext._audit.homes import HOMES, module_home
+from mjax_ext._audit.jax_names import table
 from mjax_ext._audit.surface import Surface
 
 
@@ -50,7 +51,8 @@ class ToGeneration:
     def module(self, path: str) -> str:
         """Where a module goes; empty if there is none."""
         if path.startswith("jax"):
-            return module_home(path, self.to)
+            is_module = path in HOMES or table().module(path) is not None
+            return module_home(path, self.to) if is_module else ""
         below = path.partition(".")[2]
         moved = path.startswith("mjax_ext.") and self.surface.is_module(self.to, below)
         return f"mjax_ext.{self.to}.{below}" if moved else ""

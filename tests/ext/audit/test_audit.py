@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -183,6 +184,15 @@ def test_libraries_that_mix_the_head_with_a_generation(tmp_path):
     notes = {f.kind: f.note for f in audit(path).findings}
     assert notes == {"generation": "", "head": (
         "the library uses v1 too: it mixes them with the head")}
+    assert "The library mixes a generation with the head" in text(audit(path))
+    assert "mixes" not in text(audit(f"{path}/a.py"))
+
+
+def test_pointers_to_pages(tmp_path, capsys):
+    path = library(tmp_path / "lib", a="from jax.core import Tracer, thread_local_state")
+    page = "docs/extension_names.md"
+    assert f"1 of the 2 uses of jax's names have a replacement; {page}" in run(capsys, path)[1]
+    assert (Path(__file__).parents[3] / page).exists()
 
 
 def test_distributions(capsys):

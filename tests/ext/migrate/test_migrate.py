@@ -26,6 +26,8 @@ FORMS = {
         "from mjax_ext.v1.core import (\n    Primitive as P,  # a\n    Tracer,\n)",
     "from jax.core import call_p, Tracer  # a":
         "from mjax_ext.v1.core.primitives import call_p\nfrom mjax_ext.v1.core import Tracer  # a",
+    "from jax._src.core import JaxprEqnContext\nJaxprEqnContext()":
+        "from mjax_ext.v1.core import JaxprEqnContext\nJaxprEqnContext()",
     "from jax.core import JaxprDebugInfo": (
         "from mjax_ext.v1.core import DebugInfo as JaxprDebugInfo"),
     "from jax.lib.xla_extension import XlaRuntimeError":
