@@ -18,6 +18,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof_handlers
 from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import Format, format_of
+from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding, bounds
 from mjax._engine.runtime.xla_errors import raise_original
@@ -232,6 +233,7 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
                 self._buffer.block_until_ready()
             except Exception as error:
                 raise_original(error)
+                explain_memory(error)
                 raise
         except Exception as error:
             fold(error)
@@ -285,6 +287,7 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
             return shim.to_numpy(buffer)
         except Exception as error:
             raise_original(error)
+            explain_memory(error)
             raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

@@ -9,6 +9,7 @@ from mjax._engine.base.errors import LazyDeletedError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
 from mjax._engine.ir.types import abstract_token, physical_aval
+from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.xla_errors import JaxRuntimeError, raise_original
 from mjaxlib_shim.arrays import is_deleted
 
@@ -125,8 +126,8 @@ _OF_DELETED = ("deleted", "donated", "shards, got: [")
 
 
 def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[Any]) -> None:
-    """Raises the cause of an error of jaxlib, if it is an error of a callback or an argument that
-    was deleted.
+    """Raises the cause of an error of jaxlib, if it is an error of a callback, an argument that
+    was deleted, or exhausted memory.
 
     Args:
       error: the error of jaxlib.
@@ -134,6 +135,7 @@ def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[An
       buffers: the buffers of the arguments.
     """
     raise_original(error)
+    explain_memory(error, names, buffers)
     if not any(words in str(error) for words in _OF_DELETED):
         return
     for i, buffer in enumerate(buffers):

@@ -21,6 +21,7 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
 from mjax._engine.runtime.arrays.devices import Device, default_device, devices
+from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.resharding import buffer_aval, cut, layout_of, resharded
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
@@ -357,5 +358,6 @@ def block_until_ready(x: Any) -> Any:
         shim.block_until_ready(buffers)
     except Exception as error:
         raise_original(error)
+        explain_memory(error)
         raise
     return x

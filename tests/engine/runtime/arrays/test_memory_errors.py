@@ -1,0 +1,63 @@
+"""Programs that need more memory than any machine has."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax._engine.runtime.arrays.memory_errors import explain_memory
+from mjax.errors import JaxRuntimeError
+
+#: 16 TiB of float32.
+COUNT = 1 << 42
+
+
+def _line(function):
+    return f"test_memory_errors.py:{function.__code__.co_firstlineno + 1}"
+
+
+def _failure(call):
+    with pytest.raises(JaxRuntimeError) as caught:
+        call()
+    return str(caught.value)
+
+
+def test_a_call_of_a_program():
+    alive = jnp.ones((1000, 300))
+    f = mjax.jit(lambda small, large: jnp.broadcast_to(small.sum(), (COUNT,)) * large["a"][0, 0])
+
+    def call():
+        return f(jnp.ones(3), {"a": alive}).block_until_ready()
+
+    first, *lines = _failure(call).splitlines()
+    assert first.startswith(f"RESOURCE_EXHAUSTED: Out of memory allocating {4 * COUNT} bytes, in ")
+    assert "in <lambda>, called at" in first and _line(call) in first
+    arguments = lines[lines.index("The largest arguments:") + 1:][:2]
+    assert arguments == ["  argument large['a'], float32[1000,300], 1,200,000 bytes",
+                         "  argument small, float32[3], 12 bytes"]
+    arrays = lines[lines.index("The largest arrays that are alive:") + 1:]
+    assert 1 <= len(arrays) <= 5 and all(line.endswith(" on cpu") for line in arrays)
+    sizes = [int(line.split(", ")[1].split()[0].replace(",", "")) for line in arrays]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] >= alive.nbytes
+
+
+def test_a_single_operation():
+    def call():
+        return jnp.zeros((COUNT,)).block_until_ready()
+
+    text = _failure(call)
+    assert _line(call) in text and "The largest arrays that are alive:" in text
+
+
+def test_other_errors_are_left_alone():
+    explain_memory(JaxRuntimeError("INTERNAL: something else"))
+
+
+def test_the_error_is_pickled_as_the_public_one():
+    with pytest.raises(JaxRuntimeError) as caught:
+        explain_memory(JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 5 bytes."))
+    assert "in a program whose results are read at" in str(caught.value)
+    assert type(pickle.loads(pickle.dumps(caught.value))) is JaxRuntimeError
