@@ -89,6 +89,8 @@ class Taken(Record):
 
 def taken_by(function: Any) -> Taken | None:
     """The arguments of a function; None if it does not tell."""
+    if type(function) is FunctionType and "__signature__" not in vars(function):
+        return _taken_by_code(function)
     try:
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
@@ -110,6 +112,18 @@ def taken_by(function: Any) -> Taken | None:
         else:
             found = found._replace(any_keyword=True)
     return found
+
+
+def _taken_by_code(function: FunctionType) -> Taken:
+    """The arguments of a plain function, in a tenth of the time of `inspect.signature`."""
+    code, flags = function.__code__, function.__code__.co_flags
+    count = code.co_argcount
+    positional = list(code.co_varnames[:count])
+    keywords = set(code.co_varnames[count:count + code.co_kwonlyargcount])
+    return Taken(positional, count - len(function.__defaults__ or ()),
+                 set(positional[code.co_posonlyargcount:]), bool(flags & inspect.CO_VARARGS),
+                 keywords, keywords.difference(function.__kwdefaults__ or ()),
+                 bool(flags & inspect.CO_VARKEYWORDS))
 
 
 def misfit(function: Any, call: Call, schema: Any) -> str:

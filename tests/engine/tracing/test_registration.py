@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import inspect
 import sys
 import warnings
 
@@ -16,7 +17,15 @@ import mjax_ext
 import mjax_ext.core.primitives  # all rules of the engine
 from mjax import lax
 from mjax._engine.tracing.primitive import EnginePrimitive, registry
-from mjax._engine.tracing.registration import CALLS, Call, is_traceable, misfit, written
+from mjax._engine.tracing.registration import (
+    CALLS,
+    Call,
+    Taken,
+    is_traceable,
+    misfit,
+    taken_by,
+    written,
+)
 from mjax.errors import MissingRuleError
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching, mlir, partial_eval
@@ -38,6 +47,19 @@ def test_the_engines_own_rules_would_pass():
                 assert not misfit(written(rule), how, p.schema), (p, field)
                 seen += 1
     assert seen > 800
+
+
+def test_arguments_of_plain_functions_are_those_of_their_signatures():
+    def told(x, y=1, *, k, m=2, **rest):
+        """Its code says the same as its signature."""
+
+    functions = [told, lambda: 0, lambda x, /, y, z=3, *args: 0, lambda *, k: 0,
+                 lambda x=1, /, *a, k=2, m, **kw: 0]
+    for f in functions:
+        by_code, by_signature = taken_by(f), taken_by(functools.partial(f))
+        assert by_code == by_signature and isinstance(by_code, Taken)
+    told.__signature__ = inspect.Signature()
+    assert taken_by(told).positional == []
 
 
 @pytest.mark.parametrize("field", FIELDS)
