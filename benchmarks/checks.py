@@ -8,8 +8,8 @@ they are registered, and of the form of what rules return; notes on errors cost 
 raises. The third column is their part; the goal is 3 percent of each trace. A primitive is defined
 once, so that the last line, which compares its rules with each other, has no goal.
 
-The last column adds the comparison of the types of results with the abstract evaluation, in code that
-also casts them and makes tracers.
+The last column adds the comparison of the types of results with the abstract evaluation, in code
+that also casts them and makes tracers.
 """
 
 from __future__ import annotations
