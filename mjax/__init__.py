@@ -155,4 +155,4 @@ __all__ = [
 ]
 
 
-face("mjax", later=_LATER, rest="mjax._rare")
+face("mjax", later=_LATER, rest="mjax._rare", absent="mjax._engine.base.absent")

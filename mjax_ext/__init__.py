@@ -61,7 +61,7 @@ __all__ = [
     "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util", "v1",
 ]
 
-face("mjax_ext", later={
+face("mjax_ext", absent="mjax_ext._generations.chain", later={
     "explain": "mjax_ext._explain",
     **dict.fromkeys(("GenerationError", "MixedGenerationsWarning", "require"),
                     "mjax_ext._generations.require"),

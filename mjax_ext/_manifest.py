@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import functools
-import tomllib
+import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,9 @@ class Row(Record):
 @functools.cache
 def rows(path: Path = PATH) -> tuple[Row, ...]:
     """All rows of the manifest."""
-    return tuple(map(_row, tomllib.loads(path.read_text(encoding="utf-8"))["name"]))
+    # Imported here: otherwise every import of a generation would pay for it.
+    reader = importlib.import_module("tomllib")
+    return tuple(map(_row, reader.loads(path.read_text(encoding="utf-8"))["name"]))
 
 
 def of(generation: str | None, table: Iterable[Row] | None = None) -> dict[str, Row]:

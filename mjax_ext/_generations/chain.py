@@ -120,16 +120,20 @@ _OWN: Mapping[str, Callable[[Chain, str], Any]] = {
 CHAIN = Chain(CHANGES, tuple(GENERATIONS))
 
 
-def absent(generation: str, name: str) -> str:
-    """The message for a name that a generation does not have: what became of it, if it had been.
+def why_absent(module: str, name: str) -> str:
+    """The message for a name that a module lacks: what became of it, if older generations have it.
 
     Args:
-      generation: the generation.
-      name: the dotted name.
+      module: a module of the head or of a generation.
+      name: the name.
     """
-    gone = [c for c in CHAIN.all_changes() if c.name == name and c not in CHAIN.changes(generation)]
-    home, _, last = name.rpartition(".")
-    module = ".".join(filter(None, ["mjax_ext", generation, home]))
-    return f"module {module!r} has no attribute {last!r}. " + (
-        gone[-1].warning(generation) if gone else
-        "mjax_ext/manifest.toml lists what generations have: see docs/policy.md.")
+    _, *path = module.split(".")
+    generation = path.pop(0) if path and path[0] in GENERATIONS else "head"
+    dotted = ".".join([*path, name])
+    known = [] if generation == "head" else CHAIN.changes(generation)
+    gone = [c for c in CHAIN.all_changes() if c.name == dotted and c not in known]
+    text = f"module {module!r} has no attribute {name!r}"
+    if gone:
+        return f"{text}. {gone[-1].warning(generation)}"
+    return text if generation == "head" else (
+        f"{text}. mjax_ext/manifest.toml lists what generations have: see docs/policy.md.")

@@ -119,6 +119,11 @@ class Facade(type):
         return type(real[0])(name, real, namespace, **kwargs)
 
     @property
+    def stands_for(cls) -> type:
+        """The engine's class, for schemas."""
+        return cls._target
+
+    @property
     def __signature__(cls) -> inspect.Signature:
         scope: dict[str, Any] = {}
         exec(f"def f{cls._listed.signature or '()'}: pass", scope)

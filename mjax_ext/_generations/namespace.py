@@ -24,7 +24,7 @@ def namespace(module: str) -> None:
         if name.startswith("__"):  # asked for by Python
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if name not in names["__all__"]:
-            text = _chain().absent(generation, prefix + name)
+            text = _chain().why_absent(module, name)
             raise AttributeError(text, name=name, obj=sys.modules[module])
         if prefix + name in MODULES or prefix + name in PACKAGES:
             return importlib.import_module(f"{module}.{name}")

@@ -145,14 +145,14 @@ def _warn_of_mixtures(generation: str, caller: dict[str, Any]) -> None:
 
 
 def _files(caller: dict[str, Any]) -> Iterator[Path]:
-    """The files of the caller's package, without those above it, that are loaded by now."""
+    """The caller's file, then those of its package and below that are loaded by now."""
     package = caller.get("__package__")
-    modules = [caller] if not package else [
+    others = [] if not package else [
         vars(module) for name, module in [*sys.modules.items()]
         if f"{name}.".startswith(f"{package}.") and isinstance(module, ModuleType)]
-    for names in modules or [caller]:
-        file = names.get("__file__")
-        if isinstance(file, str) and file.endswith(".py") and _OURS not in Path(file).parents:
+    files = [names.get("__file__") for names in [caller, *others]]
+    for file in dict.fromkeys(file for file in files if isinstance(file, str)):
+        if file.endswith(".py") and _OURS not in Path(file).parents:
             yield Path(file)
 
 

@@ -75,6 +75,15 @@ def test_subclasses_are_subclasses_of_the_engines_class():
     assert v1.core.Primitive.bind is core.Primitive.bind
 
 
+def test_schemas_take_facades_for_programs():
+    for kind in (v1.core.Jaxpr, tuple[v1.core.Jaxpr, ...], v1.core.Jaxpr | None):
+        p = v1.core.Primitive("facade_in_schema", params={"body": kind, "n": int})
+        assert p.schema.bodies == ("body",)
+    body = OBJECTS["core.Jaxpr"]
+    assert not p.schema.mistyped({"body": body, "n": 1}) and p.schema.mistyped({"body": 3, "n": 1})
+    assert str(p.schema) == "body: Jaxpr | None, n: int"
+
+
 def test_both_names_of_programs_are_one_class():
     assert v1.core.ClosedJaxpr is v1.core.Jaxpr is not core.Jaxpr
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
-from mjax._engine.base.absent import why_absent
 from mjax._engine.base.folding import boundary
 
 
-def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | None = None) -> None:
+def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | None = None,
+         absent: str | None = None) -> None:
     """Gives a public module a `__getattr__` and a `__dir__`.
 
     Names of `__all__` that the module does not bind load when they are first used: from the modules
@@ -24,6 +24,8 @@ def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | Non
       module: its name.
       later: name -> the module that it is loaded from when it is first used.
       rest: the module that has other names of `__all__`; they load together.
+      absent: for a package, the module whose `why_absent(module, name)` gives the message for a
+        name that one of its modules lacks.
 
     Example:
       >>> import mjax
@@ -31,6 +33,8 @@ def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | Non
       'mjax.numpy'
     """
     sources = later or {}
+    if absent is not None:
+        _EXPLAINED[module] = absent
     names = vars(sys.modules[module])
     settle(module, names)
 
@@ -50,14 +54,18 @@ def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | Non
                 settle(module, {"__all__": list(found), **found})
                 return names[name]
         text = f"module {module!r} has no attribute {name!r}"
-        if not name.startswith("_") and module.partition(".")[0] == "mjax":
-            text = why_absent(module, name)
+        if not name.startswith("_") and (where := _EXPLAINED.get(module.partition(".")[0])):
+            text = importlib.import_module(where).why_absent(module, name)
         raise AttributeError(text, name=name, obj=sys.modules[module])
 
     def show() -> list[str]:
         return sorted(names["__all__"])
 
     names.update(__getattr__=load, __dir__=show)
+
+
+#: Package -> the module that explains why a name is absent.
+_EXPLAINED: dict[str, str] = {}
 
 
 def settle(module: str, names: Mapping[str, Any]) -> None:

@@ -136,7 +136,10 @@ def _check_type(name: Any, kind: Any) -> None:
 
 
 def _mentions_jaxpr(kind: Any) -> bool:
-    return kind is Jaxpr or any(map(_mentions_jaxpr, getattr(kind, "__args__", ())))
+    # Another class may stand for it in annotations, as facades of `mjax_ext` do.
+    if kind is Jaxpr or getattr(kind, "stands_for", None) is Jaxpr:
+        return True
+    return any(map(_mentions_jaxpr, getattr(kind, "__args__", ())))
 
 
 def _jaxprs_in(value: Any) -> Iterator[Jaxpr]:
