@@ -92,12 +92,16 @@ def test_modules_of_a_generation_load_nothing():
 
 
 def test_v1_has_the_names_that_libraries_use():
-    """Names of the coverage table that the head has, but for Python's own."""
-    names, lacking = _manifest.of("v1"), []
+    """At least 97 % of the names of the coverage table that the head has."""
+    names, lacking, asked = {*_manifest.of("v1"), *_manifest.MODULES}, [], 0
     for title, used in groups("downstream_names.txt").items():
         for module in [home.removeprefix("mjax_ext.") for home in HOMES.get(title, ())]:
             if module in _manifest.MODULES:
                 home = importlib.import_module(_manifest.MODULES[module])
-                lacking += [f"{module}.{name}" for name in (n.partition(":")[0] for n in used)
-                            if name in home.__all__ and f"{module}.{name}" not in names]
-    assert set(lacking) == {"core.primitives"} and len(names) > 400
+                here = [f"{module}.{name}" for name in (n.partition(":")[0] for n in used)
+                        if name in home.__all__]
+                asked += len(here)
+                lacking += [name for name in here if name not in names]
+    assert len(lacking) <= 0.03 * asked and asked > 200, (
+        f"in manifest.toml, give {lacking} the generations v1 and the tier provisional; "
+        f"{snapshot.COMMAND}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PartialEvalCustomRule,
         PartialVal,
         ResAvalUpdater,
+        TracingEqn,
         Val,
         abstract_eval_fun,
         call_partial_eval_custom_rule,
@@ -60,7 +61,7 @@ __all__ = [
     "ParamsUpdater", "partial_eval_jaxpr_custom", "partial_eval_jaxpr_custom_rules",
     "PartialEvalCustomResult", "PartialEvalCustomRule", "PartialVal", "ResAvalUpdater",
     "separate_consts", "trace_to_jaxpr", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_dynamic2",
-    "trace_to_jaxpr_nounits", "Val", "xla_metadata_lib",
+    "trace_to_jaxpr_nounits", "TracingEqn", "Val", "xla_metadata_lib",
 ]
 
 namespace("mjax_ext.v1.interpreters.partial_eval")
