@@ -142,7 +142,7 @@ IMPORTS = ["jax.extend.sharding.xla_client", "jax.interpreters.traceback_util"]
 
 
 def test_each_public_name_has_a_home_or_a_reason():
-    """Of the modules for authors of jax 0.10.2, as far as it does not deprecate them."""
+    """Names of jax 0.10.2 that it does not deprecate."""
     place = table().releases.index
     here = place("0.10.2")
     lacking = []
