@@ -149,7 +149,8 @@ class Baseline:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Says what was checked, and which known findings are gone."""
         terminalreporter.section("rules of primitives")
-        terminalreporter.line(f"{len(self.found)} applications were checked.")
+        n = len(self.found)
+        terminalreporter.line(f"{n} application{' was' if n == 1 else 's were'} checked.")
         gone = [f"{name}: {rule}" for name, rules in self.known.items() if name in self.found
                 for rule in rules if rule not in self.found[name]]
         if self.accept:
