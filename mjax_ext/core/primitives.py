@@ -4,6 +4,7 @@ A test compares the list with the registry of primitives.
 """
 
 from mjax._checkify.check import check_p
+from mjax._engine.base.faces import face
 from mjax._engine.control.branches.cond import cond_p, platform_index_p
 from mjax._engine.control.callback_primitives import (
     debug_callback_p,
@@ -297,3 +298,4 @@ __all__ = [
 ]
 
 declare(globals()[name] for name in __all__)
+face("mjax_ext.core.primitives")

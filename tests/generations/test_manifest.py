@@ -102,6 +102,6 @@ def test_v1_has_the_names_that_libraries_use():
                         if name in home.__all__]
                 asked += len(here)
                 lacking += [name for name in here if name not in names]
-    assert len(lacking) <= 0.03 * asked and asked > 200, (
+    assert len(lacking) <= 0.03 * asked and asked > 150, (
         f"in manifest.toml, give {lacking} the generations v1 and the tier provisional; "
         f"{snapshot.COMMAND}")
