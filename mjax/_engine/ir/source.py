@@ -22,9 +22,14 @@ from mjax._engine.ir.annotations import Annotations, of_both
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.tracebacks import current_traceback
 
-__all__ = ["Frame", "Mark", "NameStack", "Scope", "SourceInfo", "annotate", "annotations_of",
-           "current_traceback", "here", "plain", "replayed", "source_info_of", "summarize",
-           "unnamed", "user_frame", "user_frames", "warn", "with_annotations", "without_names"]
+__all__ = ["DERIVATIVE_OF", "Frame", "Mark", "NameStack", "Scope", "SourceInfo", "annotate",
+           "annotations_of", "current_traceback", "here", "plain", "replayed", "source_info_of",
+           "summarize", "unnamed", "user_frame", "user_frames", "warn", "with_annotations",
+           "without_names"]
+
+
+#: How the name of a scope begins that is about the derivative of an operation (`debug_nans`).
+DERIVATIVE_OF = "derivative of "
 
 
 class Frame(Record):

@@ -17,7 +17,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import per_item
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
-from mjax._engine.ir.source import here
+from mjax._engine.ir.source import DERIVATIVE_OF, Scope, here, source_info_of
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.interpreter import running
@@ -107,6 +107,25 @@ class LinearizeInterpreter(JVPInterpreter):
                      for o, nz, t in zip(out, nonzero_out, tangent, strict=True)]
 
 
+class _NamingInterpreter(LinearizeInterpreter):
+    """Names the operations in the sources of their derivatives, for messages about NaNs."""
+
+    __slots__ = ()
+
+    def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
+                      params: dict[str, Any]) -> tuple[Any, Any]:
+        before = thread.source
+        outer = before if type(before) is Scope else None
+        info = None if before is None or outer is not None else source_info_of(before)
+        thread.source = Scope((f"{DERIVATIVE_OF}{primitive.name}",), thread.interpreter, outer,
+                              info.traceback if outer is None and info else
+                              outer and outer.traceback)
+        try:
+            return super().differentiate(primitive, primals, tangents, params)
+        finally:
+            thread.source = before
+
+
 class Linearized(Record):
     """`outs` with the linear program of their tangents.
 
@@ -132,7 +151,9 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
       debug_info: names for messages.
     """
     tangent_interp = PartialEvalInterpreter(thread.interpreter, debug_info)
-    interp = LinearizeInterpreter(tangent_interp)
+    settings = thread.settings
+    interp = (_NamingInterpreter if settings.debug_nans or settings.debug_infs
+              else LinearizeInterpreter)(tangent_interp)
     interp.function = f
     with patient_collector, running(tangent_interp), running(interp):
         outs, tangents = split_results(interp, f(*[

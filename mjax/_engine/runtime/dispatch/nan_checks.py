@@ -7,6 +7,7 @@ produced it.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -15,7 +16,14 @@ import numpy as np
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.jaxpr import Jaxpr, no_debug_info
-from mjax._engine.ir.source import here, summarize
+from mjax._engine.ir.source import (
+    DERIVATIVE_OF,
+    Scope,
+    here,
+    plain,
+    source_info_of,
+    summarize,
+)
 from mjax._engine.runtime.arrays.array import is_array
 from mjax._engine.runtime.arrays.transfer import arrived
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -69,6 +77,19 @@ def invalid(value: Any) -> str | None:
     return None
 
 
+def _forward(name: str) -> str:
+    """The operation whose derivative is computed now by a primitive of this name, in words."""
+    source = thread.source
+    if source is None:
+        return ""
+    names = (plain(source.names_in(thread.interpreter)) if type(source) is Scope
+             else source_info_of(source).name_stack)
+    found = re.findall(rf"{DERIVATIVE_OF}([^()/]+)", "/".join(names))
+    # Going forward, the operation itself is there too, besides what its derivative needs.
+    other = found and (found[-1] != name or any(n.startswith("transpose(") for n in names))
+    return f", in the derivative of {found[-1]}," if other else ""
+
+
 def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> NoReturn:
     source = here()
     only = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
@@ -86,6 +107,8 @@ def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any
                "it.")
     else:
         given = [str(i) for i, arg in enumerate(args) if invalid(arg)]
-        msg = (f"invalid value ({kind}) encountered in {only.primitive.name} at {summarize(source)}"
+        what = only.primitive.name
+        msg = (f"invalid value ({kind}) encountered in {what}{_forward(what)} at "
+               f"{summarize(source)}"
                + (f"; its operand {' and '.join(given)} already holds it." if given else "."))
     raise FloatingPointError(msg)

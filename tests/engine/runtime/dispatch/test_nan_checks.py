@@ -86,6 +86,28 @@ def test_derivatives():
             assert np.isfinite(g(1.0))
 
 
+@pytest.mark.parametrize("name, operation, x", [
+    ("sqrt", lambda x: lax.sqrt(x) * 0.0, 0.0),
+    ("log", lambda x: mnp.where(x > 0, lax.log(x), 0.0), 0.0),
+    ("rsqrt", lambda x: mjax.named_call(lax.rsqrt, name="net")(x) * 2.0, 1e-30)])
+def test_the_operation_whose_derivative_it_is_is_named(name, operation, x):
+    nested = mjax.jit(operation)
+    with mjax.debug_nans(name != "rsqrt"), mjax.debug_infs(name == "rsqrt"):
+        for g in (mjax.grad(operation), mjax.jit(mjax.grad(operation)), mjax.grad(nested),
+                  mjax.jit(mjax.grad(nested))):
+            text = message(g, x)
+            assert f", in the derivative of {name}, at" in text and "test_nan_checks.py" in text
+    names = [str(eqn.source_info.name_stack) for eqn in mjax.make_jaxpr(
+        mjax.grad(operation))(1.0).eqns]
+    assert not [n for n in names if "derivative of" in n]
+
+
+def test_values_of_the_forward_pass_are_not_those_of_derivatives():
+    with mjax.debug_nans(True):
+        text = message(mjax.grad(lambda x: lax.log(x) * 2.0), -1.0)
+    assert "encountered in log at" in text and "in the derivative" not in text
+
+
 def test_control_flow_is_named_as_a_whole():
     def f(x):
         return lax.fori_loop(0, 3, lambda i, y: lax.log(y), x)
