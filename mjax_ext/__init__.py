@@ -17,6 +17,7 @@ tells what a generation promises. `mjax_ext.require("v1")`, at the top of a libr
 - `mjax_ext.require`: the generation that a library builds on, or a `GenerationError`.
 - `mjax_ext.explain`: the missing rules and refused effects of a composition, before anything runs.
 
+`python -m mjax_ext audit` and `migrate` tell what a library uses, and rewrite it: `docs/audit.md`.
 Each name has one home; `docs/extension_names.md` lists them beside JAX's. Names in `mjax`
 (`make_jaxpr`, `typeof`, `errors.MissingRuleError`) are not repeated here.
 The authors' guide, `docs/authors/README.md`, goes from an empty record to every transformation,

@@ -21,7 +21,7 @@ class Audit(NamedTuple):
 
     Attributes:
       findings: the uses of the surface.
-      unread: files that do not parse: `file:line: reason`.
+      unread: files that do not parse, or cannot be read: `file:line: reason`.
       files: the number of files that were read.
     """
 
@@ -49,6 +49,8 @@ def audit(name: str, surface: Surface = SURFACE) -> Audit:
             found += audit_source(path.read_bytes(), str(path), surface)
         except SyntaxError as error:
             unread.append(f"{path}:{error.lineno or 1}: {error.msg}")
+        except OSError as error:
+            unread.append(f"{path}:1: {error.strerror}")
     return Audit(_mixed(found), unread, len(paths))
 
 
@@ -105,7 +107,7 @@ def _tables(done: Audit) -> Iterator[str]:
             yield f"  {shown}  {note}".rstrip()
         yield ""
     if done.unread:
-        yield "Files that do not parse:"
+        yield "Files that do not parse, or cannot be read:"
         yield from (f"  {file}" for file in done.unread)
         yield ""
 
@@ -152,7 +154,7 @@ def main(arguments: list[str]) -> int:
         description="Lists each use of mjax's extension surface, of mjax's privates, and of jax's "
         "extension modules and privates. Files are read, not imported.",
         epilog="Exit status: 1 if a use is private, if a release does not have a name, or if a "
-        "file does not parse; else 0.")
+        "file does not parse; 2 for bad arguments; else 0.")
     parser.add_argument("path", metavar="PATH|DIST", help="a file, a folder or a distribution")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

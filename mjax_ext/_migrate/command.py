@@ -57,11 +57,14 @@ def migrate(path: str, to: str, surface: Surface = SURFACE,
     """
     steps = _steps(to, surface, rules)
     for file in files(path):
-        before = file.read_bytes()
         try:
+            before = file.read_bytes()
             after, problems = _rewritten(before, steps)
         except SyntaxError as error:
             yield Result(file, False, [Problem(error.lineno or 1, f"does not parse: {error.msg}")])
+            continue
+        except OSError as error:
+            yield Result(file, False, [Problem(1, f"cannot be read: {error.strerror}")])
             continue
         if problems:
             yield Result(file, False, problems)

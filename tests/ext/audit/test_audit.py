@@ -165,7 +165,16 @@ def test_json_and_files_that_do_not_parse(tmp_path, capsys):
     assert [(f["file"], f["line"]) for f in json.loads(out)["findings"]] == [(f"{path}/a.py", 2)]
     assert [*json.loads(out)] == ["findings"]
     status, out, _ = run(capsys, path)
-    assert "Files that do not parse:" in out and "b.py:1: invalid syntax" in out
+    assert "Files that do not parse, or" in out and "b.py:1: invalid syntax" in out
+
+
+def test_files_that_cannot_be_read(tmp_path, capsys):
+    path = library(tmp_path / "lib", a="from jax.core import Tracer")
+    (tmp_path / "lib" / "b.py").symlink_to(tmp_path / "nowhere.py")
+    status, out, _ = run(capsys, path)
+    assert status == 1 and "b.py:1: No such file" in out and "a.py\n  1  jax.core.Tracer" in out
+    assert main(["migrate", path, "--to", "v1"]) == 1
+    assert "b.py:1: cannot be read: No such file" in capsys.readouterr().out
 
 
 def test_the_text(tmp_path, capsys):
