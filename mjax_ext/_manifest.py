@@ -29,6 +29,7 @@ MODULES = {
         "interpreters.partial_eval", "interpreters.pxla", "interpreters.xla", "linear_util",
         "lowering", "random", "sharding", "source_info_util", "state.discharge",
         "traceback_util", "util")},
+    "ref": "mjax.ref",
 }
 #: Modules that hold modules alone.
 PACKAGES = {name.rpartition(".")[0] for name in MODULES} - MODULES.keys()

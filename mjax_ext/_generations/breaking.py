@@ -41,7 +41,7 @@ def breaks(before: Shape, after: Shape | None) -> list[str]:
 
 def _breaks(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     for field, words in _FIXED.items():
-        if before.get(field) != after.get(field):
+        if field in before and before[field] != after.get(field):
             verb = "were" if field == "called" else "was"
             yield f"{words} {after.get(field)}, and {verb} {before.get(field)}"
     yield from breaks_of_signature(before.get("signature", ""), after.get("signature", ""))

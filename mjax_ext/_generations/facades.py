@@ -49,6 +49,8 @@ PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name
     "interpreters.partial_eval.DynamicJaxprTracer": "",
     "interpreters.partial_eval.JaxprTracer": "",
     "random.PRNGImpl": "fold_in key_shape name random_bits seed split tag",
+    "ref.AbstractRef": "dtype inner_aval ndim shape size str_short update weak_type",
+    "ref.Ref": "addupdate at aval dtype get ndim set shape size swap",
     "sharding.GSPMDSharding":
         "addressable_devices_indices_map device_set devices_indices_map get_replicated "
         "is_equivalent_to is_fully_addressable is_fully_replicated memory_kind num_devices "

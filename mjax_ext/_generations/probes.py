@@ -54,8 +54,8 @@ def note(rule: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         notes.append((args, params))
         raise _Noted
 
-    if rule == "lowering":
-        p.def_lowering(taken)
+    if rule in ("abstract_eval", "lowering"):
+        getattr(p, f"def_{rule}")(taken)
     elif rule == "recompute":
         partial_eval.partial_eval_jaxpr_custom_rules[p] = taken
     else:
@@ -88,6 +88,7 @@ def _saving(f: Callable[..., Any]) -> None:
 #: Rule -> a transformation that calls it, of a function that applies the primitive.
 _RUNS: dict[str, Callable[[Callable[..., Any]], Any]] = {
     "impl": lambda f: f(_ONE, _ONE),
+    "abstract_eval": lambda f: mjax.make_jaxpr(f)(_ONE, _ONE),
     "lowering": lambda f: mjax.jit(f).lower(_ONE, _ONE),
     "jvp": lambda f: mjax.jvp(lambda x: f(x, _ONE), (_ONE,), (_ONE,)),
     "linearize": lambda f: mjax.linearize(lambda x: f(x, _ONE), _ONE),

@@ -22,6 +22,9 @@ from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
 from mjax_ext._tables import RuleTable
 from mjax_ext.interpreters.partial_eval import partial_eval_jaxpr_custom_rules
 
+#: Names by which rules are registered that have no table -> the rules.
+_REGISTRARS = {"core.Primitive": ("impl", "abstract_eval"),
+               "interpreters.mlir.register_lowering": ("lowering",)}
 #: Names of modules, which are no rows.
 _MODULES = {*MODULES, *PACKAGES, *GENERATIONS}
 #: Kind of a name, and what users rely on.
@@ -61,6 +64,10 @@ def shape_of(value: Any, name: str = "", promised: Collection[str] | None = None
       promised: the attributes that users of a class rely on; None: all.
     """
     kind, shape = _shape_of(value, promised)
+    if name in _REGISTRARS:
+        rules = _REGISTRARS[name]
+        shape = {**shape, "convention": "; ".join(f"{r}({CALLS[r]})" for r in rules),
+                 "called": "; ".join(f"{r}({called()[r]})" for r in rules)}
     if name not in received():
         return kind, shape
     is_it = value is received()[name]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         linear_util,
         lowering,
         random,
+        ref,
         sharding,
         source_info_util,
         state,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "explain", "jaxlibs", "program",
     "api_util", "backend", "check", "core", "ffi", "ifrt_programs", "interpreters", "linear_util",
-    "lowering", "random", "sharding", "source_info_util", "state", "traceback_util", "util",
+    "lowering", "random", "ref", "sharding", "source_info_util", "state", "traceback_util", "util",
 ]
 
 namespace("mjax_ext.v1")
