@@ -19,6 +19,8 @@ from mjax._engine.tracing.flat import describe_function, function_name
 
 logger = logging.getLogger("mjax")
 
+#: The number of earlier traces, the last ones, among which the closest is looked for.
+_COMPARED = 64
 #: The places of definition of functions whose traces were explained.
 _seen: set[str] = set()
 
@@ -100,7 +102,7 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
 def reasons_for_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
                       seen: Iterable[Any]) -> list[str]:
     """The differences to the closest earlier call, a line each; empty if there is none."""
-    earlier = [_differences(f, call, key, other) for other in list(seen)]
+    earlier = [_differences(f, call, key, other) for other in list(seen)[-_COMPARED:]]
     return min(reversed(earlier), key=len) if earlier else []
 
 

@@ -21,7 +21,7 @@ class Span:
     Attributes:
       event: the name of its kind in `mjax.monitoring`.
       name: the name of the function.
-      site: the user's line that caused it; None: there is none.
+      traceback: of the call that caused it, jaxlib's.
       start: when it began, as `time.perf_counter` says.
       seconds: how long it took.
       own: the same without the spans inside of it.
@@ -30,15 +30,20 @@ class Span:
       reasons: why a function was traced or compiled again; empty for the first time.
     """
 
-    __slots__ = ("equations", "event", "inner", "name", "own", "reasons", "seconds", "site",
-                 "start", "thread")
+    __slots__ = ("equations", "event", "inner", "name", "own", "reasons", "seconds", "start",
+                 "thread", "traceback")
 
     def __init__(self, event: str, name: str, reasons: Sequence[str]):
         self.event, self.name, self.reasons = event, name, tuple(reasons)
-        self.site: Frame | None = user_frame(current_traceback())
+        self.traceback = current_traceback()
         self.thread = threading.get_ident()
         self.equations, self.inner, self.seconds, self.own = 0, 0.0, 0.0, 0.0
         self.start = time.perf_counter()
+
+    @property
+    def site(self) -> Frame | None:
+        """The user's line that caused it; None: there is none."""
+        return user_frame(self.traceback)
 
     def traced(self, jaxpr: Jaxpr) -> None:
         """Told the result of a trace."""
