@@ -10,7 +10,7 @@ from mjax_ext._audit.homes import exports_of_face, home, module_home, name_of
 from mjax_ext._audit.jax_names import Module, Spans, table
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._audit.uses import Use
-from mjax_ext._manifest import RETIRED
+from mjax_ext._manifest import RETIRED, Row
 
 _GENERATION = re.compile(r"v\d+$")
 #: Public modules of jax for authors, those of past releases included.
@@ -82,7 +82,8 @@ def star_exports(module: str, surface: Surface = SURFACE) -> frozenset[str]:
 # ---- mjax ------------------------------------------------------------------------------
 
 
-def _of_generation(use: Use, file: str, surface: Surface, generation: str, name: str) -> Finding:
+def _of_generation(use: Use, file: str, surface: Surface, generation: str, name: str,
+                   ) -> Finding | None:
     def finding(tier: str | None, note: str, breaks_in: str | None = VERSION,
                 path: str = use.path, replacement: str | None = None) -> Finding:
         return Finding(path, file, use.line, "generation", generation, tier, replacement, breaks_in,
@@ -94,13 +95,34 @@ def _of_generation(use: Use, file: str, surface: Surface, generation: str, name:
                              f"{', '.join(surface.generations)}")
     if surface.is_module(generation, name.removesuffix("*").rstrip(".")):
         return finding(None, "", None)
+    if "()" in name:
+        return _of_object(use, file, surface, generation, *name.split("().", 1))
     row = surface.row(generation, name)
+    if row is not None and (unlisted := _of_object(
+            use, file, surface, generation, row.name, name[len(row.name) + 1:])):
+        return unlisted
     if row is None:
         return finding(None, f"{generation} does not have this name")
     full = f"mjax_ext.{generation}"
     return finding(
         row.tier, f"deprecated since mjax {row.deprecated}" if row.deprecated else "", None,
         f"{full}.{row.name}", f"{full}.{row.replacement}" if row.replacement else None)
+
+
+def _of_object(use: Use, file: str, surface: Surface, generation: str, name: str,
+               attribute: str = "") -> Finding | None:
+    """The finding for an attribute of a class or its objects that only the head's row lists."""
+    attribute = attribute.split(".", 1)[0]
+    promised, all_of_it = (surface.rows(of).get(name) for of in (generation, None))
+    if not promised or not all_of_it or attribute in _members(promised) or (
+            attribute not in _members(all_of_it)):
+        return None
+    return Finding(f"mjax_ext.{name}.{attribute}", file, use.line, "head", None, "head", None, None,
+                   _said(f"{generation} does not promise this attribute", use.note))
+
+
+def _members(row: Row) -> set[str]:
+    return {*row.shape.get("attributes", ()), *row.shape.get("methods", ())}
 
 
 def _of_head(use: Use, file: str, surface: Surface, name: str) -> Finding:

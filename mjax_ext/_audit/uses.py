@@ -2,8 +2,9 @@
 
 Statements are walked in their order, with what each name stands for by then; bodies of functions
 come last, when the module is complete. Paths are dotted: aliases of imports, names that are bound
-again, `getattr` and `import_module` with literal names, and star imports are followed. Attributes
-of objects, and names that go through containers or other files, are not.
+again, `getattr` and `import_module` with literal names, and star imports are followed. So are names
+for what a class of a generation makes, and arguments that are annotated with one. Attributes of
+other objects, and names that go through containers or other files, are not.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class Seen(NamedTuple):
       path: what it stands for.
       node: the expression, or the alias of an import.
       form: how it is written: `import`, `from`, `name` (a name or a chain of attributes),
-        `getattr` (`hasattr` too), `require`, `text` (imported by a text), `set`, `star`, or
-        `computed`.
+        `getattr` (`hasattr` too), `require`, `text` (imported by a text), `set`, `star`,
+        `computed`, or `attribute` (of an object that the class makes: `core.Primitive().name`).
       note: such as the guard around it.
     """
 
@@ -172,8 +173,8 @@ class _Walk:
             case ast.Attribute(value=value, attr=attribute):
                 return frozenset(path.of(attribute) for path in self.paths(value)
                                  if path is not RELEASE)
-            case ast.Call():
-                return self.called(node)
+            case ast.Call(func=function):
+                return self.called(node) or _instances(self.paths(function))
             case ast.IfExp(body=one, orelse=other):
                 return self.paths(one) | self.paths(other)
             case ast.BoolOp(values=values):
@@ -243,10 +244,13 @@ class _Walk:
     def chain(self, node: ast.expr) -> None:
         """Notes what an expression stands for; if that is nothing, what its parts stand for."""
         loads = isinstance(getattr(node, "ctx", None), ast.Load | None)
-        if paths := self.paths(node):
+        paths = self.paths(node)
+        of_instances = {path for path in paths if "()" in path.name}
+        if named := paths - of_instances:
             form = "text" if isinstance(node, ast.Subscript) else "name"
-            self.use(paths, node, form if loads else "set", "" if loads else _SET)
+            self.use(named, node, form if loads else "set", "" if loads else _SET)
         elif not isinstance(node, ast.Name):
+            self.use(of_instances, node, "attribute")
             self.children(node)
 
     def at_Name(self, node: ast.Name) -> None:
@@ -394,8 +398,11 @@ class _Walk:
             self.visit(default)
 
     def parameters(self, arguments: ast.arguments) -> None:
+        many = arguments.vararg, arguments.kwarg
+        known = {argument.arg: _instances(self.paths(argument.annotation))
+                 for argument in _arguments(arguments) if argument not in many}
         for argument in _arguments(arguments):
-            self.scope.bind(argument.arg)
+            self.scope.bind(argument.arg, known.get(argument.arg, ()))
 
     def at_ClassDef(self, node: ast.ClassDef) -> None:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
@@ -457,6 +464,13 @@ class _Walk:
                 self.guard = f"under the `suppress` of line {node.lineno}"
         self.body(node.body)
         self.guard = outer
+
+
+def _instances(classes: Paths) -> Paths:
+    """Objects of the surface's classes: their attributes may be others than it promises."""
+    return frozenset(Path(f"{path.name}()", path.guard) for path in classes
+                     if path.name.startswith("mjax_ext.v") and "(" not in path.name
+                     and path.name.rpartition(".")[2][:1].isupper())
 
 
 def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:

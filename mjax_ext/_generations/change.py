@@ -128,7 +128,7 @@ class Resigned(Change):
 
     Args:
       adapter: makes the function of the old arguments from that of the new ones.
-      arguments: old names of arguments -> new ones, for the codemod.
+      arguments: old names of arguments -> new ones, for the codemod; places are numbers, as "0".
       told: what changed, a clause.
     """
 

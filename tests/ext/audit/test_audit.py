@@ -128,6 +128,31 @@ def test_notes():
     assert "all names are imported" in said("from jax.core import *")
 
 
+#: Source -> the attributes that v1 does not promise, with their lines.
+ATTRIBUTES = {
+    "p = core.Primitive('p')\np.bind, p.frame": [(3, "core.Primitive.frame")],
+    "core.Primitive('p').frame.x": [(2, "core.Primitive.frame")],
+    "core.Primitive.frame": [(2, "core.Primitive.frame")],
+    "def f(p: core.Primitive, *q: core.Jaxpr, r: int):\n  p.frame, q.recall, r.frame": [
+        (3, "core.Primitive.frame")],
+    "def f(j: core.Jaxpr): j.keep(j.eqns)": [(2, "core.Jaxpr.keep")],
+    "p: object = core.Primitive('p')\np.frame = 3": [(3, "core.Primitive.frame")],
+    "p = core.Primitive('p')\nq = p\nq.nothing, q._frame, q.__doc__, q.name": [],
+    "p = core.Primitive('p')\np = 3\np.frame": [],
+    "v = core.take_current_trace()\nv.frame": [],
+}
+
+
+@pytest.mark.parametrize("source", ATTRIBUTES)
+def test_attributes_that_v1_does_not_promise(source):
+    found = audit_source(f"from mjax_ext.v1 import core\n{source}".encode(), "f.py")
+    heads = [f for f in found if f.kind == "head"]
+    assert [(f.line, f.name.removeprefix("mjax_ext.")) for f in heads] == ATTRIBUTES[source]
+    assert all("v1 does not promise" in f.note and not f.fails for f in heads)
+    if "core.Primitive(" in source:
+        assert any(f.name == f"{V1}.core.Primitive" for f in found)
+
+
 # ---- libraries and the command ---------------------------------------------------------
 
 
