@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.tracing.primitive import Primitive
 from mjax_ext.check._check import check_primitive
+from mjax_ext.core._examples import declare
 
 #: How many devices there are, if the environment does not say.
 _FLAG = "--xla_force_host_platform_device_count"
@@ -51,6 +52,8 @@ def _applications(parser: argparse.ArgumentParser, primitive: Primitive, name: s
             parser.error(f"{name} must return the operands and the params of an application, a "
                          f"tuple and a dict: ((x, y), {{'axis': 0}}). It returned {found!r}.")
         return [found]
+    if primitive.own:  # whatever module named it
+        declare([primitive])
     schema = getattr(primitive, "schema", None)
     known = [] if schema is None else schema.applications()
     if not known:

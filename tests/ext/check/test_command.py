@@ -71,6 +71,9 @@ def test_from_a_shell():
         capture_output=True, text=True)
     assert done.returncode == 2 and "there are no examples" in done.stderr
     assert isinstance(RIGHT, core.Primitive)
+    done = subprocess.run([sys.executable, "-m", "mjax_ext", "check", "mjax.lax:neg_p"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and "no findings: neg(float32[3])" in done.stdout, done.stderr
 
 
 def test_commands_are_named(capsys):
