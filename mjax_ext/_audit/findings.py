@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from mjax.version import __version__ as VERSION
-from mjax_ext._audit.homes import exports_of_face, home, module_home, name_of
+from mjax_ext._audit.homes import exports_of_face, home, module_home, name_of, why_absent
 from mjax_ext._audit.jax_names import Module, Spans, table
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._audit.uses import Use
@@ -171,9 +171,10 @@ def _of_jax(use: Use, file: str, surface: Surface) -> Finding | None:
 
 
 def _absent(module: str, name: str, surface: Surface) -> str:
-    """That the newest generation does not have a name, and whether the head has."""
-    head = home(module, name, surface, None)
-    return f"{surface.newest} does not have it" + (f", the head has {head}" if head else "")
+    """That the newest generation does not have a name, and whether the head has, or why not."""
+    head, why = home(module, name, surface, None), why_absent(module, name)
+    text = f"{surface.newest} does not have it"
+    return f"{text}, the head has {head}" if head else f"{text}: {why}" if why else text
 
 
 _NEVER = "no release of jax from {} on has it"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from mjax_ext._audit.surface import Surface
 
+_ABSENT = Path(__file__).with_name("absent.txt")
 _PACKAGE = Path(__file__).parents[2] / "mjax"
 _CORE = ("core", "core.primitives", "util", "api_util", "mjax.errors", "mjax")
 _STATE = ("state.discharge", "core", "core.primitives", "mjax.ref", "mjax")
@@ -128,6 +130,23 @@ def module_home(module: str, generation: str) -> str:
     if first is None:
         return ""
     return first if first.startswith("mjax") else _below(generation, first)
+
+
+def why_absent(module: str, name: str) -> str:
+    """The reason for which mjax does not have a name of jax; empty if there is none."""
+    return _reasons().get((name_of(module), name), "")
+
+
+@functools.cache
+def _reasons() -> dict[tuple[str, str], str]:
+    """(Last part of the module, name) -> reason: the table of docs/extension_names.md."""
+    found, module = {}, ""
+    for line in _ABSENT.read_text(encoding="utf-8").splitlines():
+        names, reason = line.strip("| ").rsplit(" | ", 1)
+        for path in re.findall(r"`([^`]+)`", names):
+            module = name_of(path.rpartition(".")[0]) or module
+            found[module, name_of(path)] = reason.replace("`", "")
+    return found
 
 
 def name_of(path: str) -> str:

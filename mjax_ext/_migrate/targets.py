@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mjax_ext._audit.findings import Finding
-from mjax_ext._audit.homes import HOMES, module_home
+from mjax_ext._audit.homes import HOMES, module_home, why_absent
 from mjax_ext._audit.jax_names import table
 from mjax_ext._audit.surface import Surface
 
@@ -46,7 +46,8 @@ class ToGeneration:
         """Where a use goes."""
         if finding.replacement:
             return Target(finding.replacement)
-        return Target("", f"{self.to} does not have {finding.name}")
+        reason = why_absent(*finding.name.rsplit(".", 1))
+        return Target("", f"{self.to} does not have {finding.name}{reason and f': {reason}'}")
 
     def module(self, path: str) -> str:
         """Where a module goes; empty if there is none."""

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import textwrap
 import zipfile
+from pathlib import Path
 
 import pytest
 
 from mjax_ext._audit import collect
-from mjax_ext._audit.homes import HOMES, RENAMED, exports_of_face, home, name_of
+from mjax_ext._audit.homes import HOMES, RENAMED, exports_of_face, home, name_of, why_absent
 from mjax_ext._audit.jax_names import TABLE, Table, table
 from mjax_ext._audit.surface import SURFACE
 from tests.ext.test_names import REASONS
 
+ROOT = Path(__file__).parents[3]
+ABSENT = ROOT / "mjax_ext" / "_audit" / "absent.txt"
 #: Release -> the module `jax.core` in it.
 SOURCES = {
     "0.4.36": "from jax._src.core import A as A, B as B, C as C\n_hidden = 1\n",
@@ -135,6 +138,16 @@ def test_renamed_names_are_there_and_were_in_jax():
         assert name in module.names, path
         assert (name_of(new) in exports_of_face(new.rpartition(".")[0])
                 if new.startswith("mjax.") else new in SURFACE.rows("v1")), path
+
+
+def test_reasons_are_those_of_the_page():
+    page = (ROOT / "docs" / "extension_names.md").read_text()
+    table_of_page = page.partition("## Names without a counterpart")[2]
+    assert ABSENT.read_text().splitlines() == [
+        line for line in table_of_page.splitlines() if line.startswith("| `")], (
+            "copy the rows of the page to mjax_ext/_audit/absent.txt")
+    for (part, name), reason in REASONS.items():
+        assert why_absent(f"jax.{part}", name) == reason.replace("`", "")
 
 
 #: Modules that public modules import, in release 0.10.2; mjax does not have Pallas.

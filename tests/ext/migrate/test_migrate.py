@@ -86,7 +86,7 @@ SAME = ["import jax\njax.jit", "from mjax_ext.v1.core import Var", "import numpy
 #: What is left as it is: source -> line and a part of the reason.
 LEFT = {
     "from jax.core import Primitive\nfrom jax.core import thread_local_state": (
-        2, "v1 does not have jax.core.thread_local_state"),
+        2, "v1 does not have jax.core.thread_local_state: of jax before 0.4.36"),
     "from jax.core import *": (1, "imports all names of jax.core"),
     "import jax\ngetattr(jax.core, name)": (2, "computes a name of jax.core"),
     "import jax\n\njax.core.Var = 3": (3, "sets a name of jax.core.Var"),
