@@ -49,7 +49,8 @@ class Row(Record):
       added: the release of mjax that has it first.
       deprecated: the release in which it warns first; empty if it does not.
       replacement: the name to use in its place; empty if there is none.
-      adapter: the change by which a generation has what the head has no longer; empty if none.
+      adapter: the change by which a generation has what the head has no longer, such as `renamed in
+        v2`; empty if none.
       shape: what the code says, as far as the kind has it: `signature`, `attributes`, `methods`,
         `params`, `operands`, `multiple_results`, `convention`, `called`, `identity`, `type`.
     """

@@ -183,23 +183,25 @@ class Recalled(Change):
     """A table whose rules are called in another way.
 
     Args:
-      field: the kind of the rule (`tracing.registration.CALLS`), for messages.
-      call: the old arguments of a rule, as text.
+      field: the field of the record that holds the rules of the new form.
+      leading: the names of the old first arguments.
       to_new: a rule of the new form from one of the old form.
       to_old: a rule of the old form from one of the new form.
-      leading: the names of the old first arguments.
+      told: what changed, a clause.
     """
 
     kind = "convention"
 
-    def __init__(self, name: str, leading: tuple[str, ...], to_new: Callable[[Any], Any],
-                 to_old: Callable[[Any], Any], *, since: str, why: str, told: str):
+    def __init__(self, name: str, field: str, leading: tuple[str, ...],
+                 to_new: Callable[[Any], Any], to_old: Callable[[Any], Any], *, since: str,
+                 why: str, told: str):
         super().__init__(name, since=since, why=why)
-        self.leading, self.told, self.to_new, self.to_old = leading, told, to_new, to_old
+        self.field, self.leading, self.told = field, leading, told
+        self.to_new, self.to_old = to_new, to_old
 
     def adapt(self, newer: Lookup) -> Any:
-        return AdaptedTable(newer(self.name), self.name, self.leading, self.to_new, self.to_old,
-                            self.since)
+        return AdaptedTable(newer(self.name), self.name, self.field, self.leading, self.to_new,
+                            self.to_old, self.since)
 
     def what(self) -> str:
         return self.told

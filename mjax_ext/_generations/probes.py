@@ -7,7 +7,7 @@ arguments, and runs a transformation.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -37,11 +37,23 @@ def _called() -> tuple[tuple[str, str], ...]:
     return tuple((rule, _text(*note(rule))) for rule in _RUNS)
 
 
-def note(rule: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def called_by(rule: str, table: MutableMapping[Primitive, Any]) -> str:
+    """The arguments with which a rule of a table of an older generation is called, as text.
+
+    Args:
+      rule: the field of the record that holds it in the end.
+      table: the table.
+    """
+    return _text(*note(rule, table.__setitem__))
+
+
+def note(rule: str, register: Callable[[Primitive, Any], Any] | None = None
+         ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with which the engine calls a rule.
 
     Args:
       rule: the field of the record, or `recompute`: that of `partial_eval_jaxpr_custom_rules`.
+      register: gives the rule to the primitive; None: the record does.
 
     Raises:
       AssertionError: it did not call it.
@@ -54,7 +66,9 @@ def note(rule: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         notes.append((args, params))
         raise _Noted
 
-    if rule in ("abstract_eval", "lowering"):
+    if register is not None:
+        register(p, taken)
+    elif rule in ("abstract_eval", "lowering"):
         getattr(p, f"def_{rule}")(taken)
     elif rule == "recompute":
         partial_eval.partial_eval_jaxpr_custom_rules[p] = taken

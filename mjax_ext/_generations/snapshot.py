@@ -2,7 +2,7 @@
 
 Without `--write` it prints how they differ; the exit status is 1 if they do. The code decides what
 a name is: kind, signature, attributes, params. People decide the rest: tier, generations, when a
-name was added or deprecated, what replaces it, which change adapts it. `--write` keeps that, and
+name was added or deprecated, what replaces it. `--write` keeps that, and
 refuses to write what breaks the promise of a generation.
 """
 
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.version import __version_info__
+from mjax_ext._generations import chain
 from mjax_ext._generations.breaking import REMEDY, breaks
 from mjax_ext._generations.module_text import modules_of
 from mjax_ext._generations.surface import Shape, observe_all
@@ -129,7 +130,13 @@ def _row(name: str, shape: Shape, who: list[str | None], before: list[Row]) -> R
         head=None in who, added=known.added if known else "{}.{}".format(*__version_info__),
         deprecated=known.deprecated if known else "",
         replacement=known.replacement if known else "",
-        adapter=known.adapter if known else "", shape=shape[1])
+        adapter=_adapter(name, generations), shape=shape[1])
+
+
+def _adapter(name: str, generations: Sequence[str]) -> str:
+    """The change by which generations have a name, as `kind in generation`; empty if none is."""
+    return next((f"{change.kind} in {change.since}" for generation in generations
+                 for change in chain.CHAIN.changes(generation) if change.name == name), "")
 
 
 def _order(name: str) -> tuple[str, str, str]:
@@ -142,7 +149,7 @@ def _order(name: str) -> tuple[str, str, str]:
 _HEAD = f"""\
 # Every exported name of mjax_ext: of the head, and of each generation.
 # `{COMMAND}` writes this file. It keeps what people decide:
-# tier, generations, added, deprecated, replacement, adapter.
+# tier, generations, added, deprecated, replacement.
 """
 
 

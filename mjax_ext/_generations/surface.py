@@ -17,7 +17,8 @@ from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.registration import CALLS, Call, is_traceable, operands_of, written
 from mjax_ext._generations.facades import PROMISED, Facade
-from mjax_ext._generations.probes import called, received
+from mjax_ext._generations.probes import called, called_by, received
+from mjax_ext._generations.tables import AdaptedTable
 from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
 from mjax_ext._tables import RuleTable
 from mjax_ext.interpreters.partial_eval import partial_eval_jaxpr_custom_rules
@@ -82,6 +83,9 @@ def _shape_of(value: Any, promised: Collection[str] | None) -> Shape:
     if isinstance(value, RuleTable):
         field = value._field
         return "rules", {"convention": f"rule({CALLS[field]})", "called": called()[field]}
+    if isinstance(value, AdaptedTable):
+        return "rules", {"convention": f"rule({value.call})",
+                         "called": called_by(value.field, value)}
     if value is partial_eval_jaxpr_custom_rules:
         return "rules", {"convention": "rule(saveable, unks_in, inst_in, eqn)",
                          "called": called()["recompute"]}

@@ -15,16 +15,19 @@ class AdaptedTable(MutableMapping[Primitive, Any]):
     Args:
       table: the table of the newer side.
       name: its dotted name, for messages.
+      field: the field of the record that holds the rules in the end.
       leading: the names of the first arguments of an old rule.
       to_new: a rule of the new form from one of the old form.
       to_old: a rule of the old form from one of the new form.
       before: the generation that has the new form first, for messages.
     """
 
-    def __init__(self, table: MutableMapping[Primitive, Any], name: str, leading: tuple[str, ...],
-                 to_new: Callable[[Any], Any], to_old: Callable[[Any], Any], before: str):
+    def __init__(self, table: MutableMapping[Primitive, Any], name: str, field: str,
+                 leading: tuple[str, ...], to_new: Callable[[Any], Any],
+                 to_old: Callable[[Any], Any], before: str):
         self._table, self._name, self._before = table, name, before
-        self._call, self._to_new, self._to_old = Call(leading), to_new, to_old
+        self._to_new, self._to_old = to_new, to_old
+        self.field, self.call = field, Call(leading)
 
     def __getitem__(self, primitive: Primitive) -> Any:
         rule = self._table[primitive]
@@ -44,12 +47,12 @@ class AdaptedTable(MutableMapping[Primitive, Any]):
           TypeError: names the primitive and the generations.
         """
         who = f"the rule of primitive {primitive.name!r} in {self._name}"
-        leading = self._call.leading
+        leading = self.call.leading
         taken = taken_by(rule)
         try:
-            refuse_misfit(primitive, who, rule, self._call)
+            refuse_misfit(primitive, who, rule, self.call)
             if taken and set(leading).intersection(taken.positional[len(leading):taken.required]):
-                msg = (f"{who} is called as rule({self._call}), but takes "
+                msg = (f"{who} is called as rule({self.call}), but takes "
                        f"{', '.join(taken.positional[:taken.required])}.")
                 raise TypeError(msg)
         except TypeError as error:

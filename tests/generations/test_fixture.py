@@ -11,7 +11,8 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 import mjax_ext
-from mjax_ext._generations import chain
+from mjax_ext import _manifest
+from mjax_ext._generations import chain, snapshot, surface
 from mjax_ext.interpreters import ad as head_ad
 from mjax_ext.interpreters import batching as head_batching
 from tests.generations.fixture.generations import CHANGES, installed
@@ -149,6 +150,23 @@ def test_a_primitive_of_v1_refuses_rules_of_v2(libraries):
         one.window_p.bind(1.0, sizes=(1, 2))
 
 
+def test_v1_keeps_its_promise_over_the_head_that_moved_on(libraries):
+    promised = _manifest.of("v1").values()
+    seen = {generation: surface.observe(generation) for generation in ("v1", "v2")}
+    assert not snapshot.broken_promises(seen, promised, changelog="")
+    moved = {line.partition(": ")[0] for line in snapshot.broken_promises(
+        {**seen, "v1": seen["v2"]}, promised, changelog="")}
+    assert moved == {f"v1.{change.name}" for change in CHANGES} - {"v1.core.primitives.window_p"}
+    rows = snapshot.renewed(seen, promised)
+    adapters = {row.name: row.adapter for row in rows if row.adapter}
+    assert adapters == {
+        "core.jaxpr_as_fun": "renamed in v2", "util.split_list": "removed in v2",
+        "core.new_jaxpr_eqn": "arguments in v2", "core.primitives.window_p": "params in v2",
+        "interpreters.batching.primitive_batchers": "convention in v2"}
+    assert [row.generations for row in rows if row.name == "core.new_jaxpr_eqn"] == [
+        ("v1",), ("v2",)]
+
+
 def test_names_that_are_gone_say_what_became_of_them(libraries, monkeypatch):
     with pytest.raises(AttributeError, match="core.jaxpr_as_fun is `core.function_of_jaxpr` now"):
         mjax_ext.v2.core.jaxpr_as_fun  # noqa: B018
@@ -165,7 +183,7 @@ def test_names_that_are_gone_say_what_became_of_them(libraries, monkeypatch):
 def test_require_gives_either(libraries):
     one, two = libraries
     assert one.ext is sys.modules["mjax_ext.v1"] and two.ext is mjax_ext.v2
-    with pytest.warns(mjax_ext.MixedGenerationsWarning, match="test_fixture.py:14: mjax_ext._gen"):
+    with pytest.warns(mjax_ext.MixedGenerationsWarning, match="test_fixture.py:14: mjax_ext"):
         assert mjax_ext.require("v1") is one.ext  # this file uses the head
     with pytest.raises(mjax_ext.GenerationError, match="generations v1, v2"):
         mjax_ext.require("v3")

@@ -53,11 +53,6 @@ def test_changes_are_in_the_changelog():
     assert not [c.name for c in CHAIN.all_changes() if c.paragraph() not in PAGE]
 
 
-def test_adapters_of_rows_are_changes():
-    names = {type(c).__module__.rpartition(".")[2] for c in CHAIN.all_changes()}
-    assert not [row.name for row in _manifest.rows() if row.adapter and row.adapter not in names]
-
-
 def test_pages_that_texts_point_to_exist():
     for path in (ROOT / "mjax_ext").rglob("*.py"):
         for page in re.findall(r"docs/[\w/-]+\.md", path.read_text()):
