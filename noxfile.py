@@ -176,7 +176,7 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", 
                  "reverse.py::test_values_and_types"))))]
 #: Files of these folders that are not among them, but for the tests that `QUICK` names.
 NOT_QUICK = [f"tests/{name}.py" for name in (
-    "shim/test_distributed", "engine/transforms/test_compositions",
+    "shim/test_distributed", "ext/test_authors_guide", "engine/transforms/test_compositions",
     "engine/transforms/test_jacobian", "engine/transforms/test_recomputation",
     "engine/transforms/test_reverse", *(f"engine/runtime/{name}" for name in (
         "test_array_shards", "test_exit", "test_xla_errors", "test_sharded_effects",
