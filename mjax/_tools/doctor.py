@@ -7,6 +7,7 @@ or NumPy does not.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import runpy
@@ -64,6 +65,7 @@ def report(examination: Examination) -> dict[str, Any]:
         *(Finding(text, variables=(name,)) for name, text in refused.items()),
         *trial.findings_of(examination, _REQUIREMENTS, sys.version_info[:2]),
         *wrong_gates(data["gates"]),
+        *_of_requirements(),
         *_of_cache(data["caches"]),
         *_of_jax(data),
     ]
@@ -126,6 +128,25 @@ def _of_mjax(stage: str, examination: Examination) -> Finding:
     if stage == "mjax":
         return Finding(text, ("mjax",), reinstall=True)
     return Finding(text)
+
+
+def _of_requirements() -> list[Finding]:
+    """Installed packages that are older or newer than mjax asks for."""
+    try:
+        lines = metadata.requires("mjax") or []
+        requirement = importlib.import_module("packaging.requirements").Requirement
+    except Exception:  # whatever keeps packaging from being imported is reported elsewhere
+        return []
+    found = []
+    for wanted in map(requirement, lines):
+        version = trial.version_of(wanted.name)
+        if version is None or wanted.name == "jaxlib" or wanted.marker is not None:
+            continue
+        if not wanted.specifier.contains(version, prereleases=True):
+            found.append(Finding(f"{wanted.name} {version} is installed; mjax asks for "
+                                 f"{wanted.name}{wanted.specifier}.",
+                                 (f"'{wanted.name}{wanted.specifier}'",), fatal=False))
+    return found
 
 
 def _of_cache(caches: dict[str, Any]) -> list[Finding]:

@@ -137,6 +137,17 @@ def test_here(tmp_path):
     assert not data["jax_loaded"]
 
 
+def test_versions_that_mjax_does_not_ask_for(tmp_path):
+    asks = ["numpy>=99", "opt-einsum>=3", "jaxlib>=99", "scipy>=99; extra == 'x'"]
+    environment = Environment(tmp_path, without=["jaxlib"], files={
+        "mjax-0.1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mjax\nVersion: 0.1.0\n"
+        + "".join(f"Requires-Dist: {line}\n" for line in asks)})
+    report = environment.python("-m", "mjax").stdout
+    (line,) = [line for line in report.splitlines() if " is installed; mjax asks for " in line]
+    assert line.startswith("warning: numpy ") and line.endswith("numpy>=99.")
+    assert "  python -m pip install 'numpy>=99'" in report.splitlines()
+
+
 def test_a_cache_that_cannot_be_used(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
