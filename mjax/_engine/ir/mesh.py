@@ -150,6 +150,8 @@ class PartitionSpec(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"PartitionSpec({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
 
+    __treescope_repr__ = display("mjax._engine.ir.treescope", "text_parts")
+
     def __add__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*self, *other)
 

@@ -34,6 +34,11 @@ def fields_of(*names: str) -> Any:
     return render
 
 
+def text_parts(value: Any, path: str | None, subtree_renderer: Any) -> Any:
+    """Renders objects as their texts."""
+    return rendering_parts.text(repr(value))
+
+
 mesh_parts = fields_of("devices", "axis_names")
 abstract_mesh_parts = fields_of("axis_sizes", "axis_names")
 named_sharding_parts = fields_of("mesh", "spec")
