@@ -23,6 +23,10 @@ from mjax_ext.interpreters import partial_eval
 _ONE = np.float32(1)
 
 
+#: Rules that a table has rather than the record.
+_TABLES: dict[str, Any] = {"recompute": partial_eval.partial_eval_jaxpr_custom_rules}
+
+
 class _Noted(Exception):
     """Ends a probe: the rule was called."""
 
@@ -70,8 +74,8 @@ def note(rule: str, register: Callable[[Primitive, Any], Any] | None = None
         register(p, taken)
     elif rule in ("abstract_eval", "lowering"):
         getattr(p, f"def_{rule}")(taken)
-    elif rule == "recompute":
-        partial_eval.partial_eval_jaxpr_custom_rules[p] = taken
+    elif rule in _TABLES:
+        _TABLES[rule][p] = taken
     else:
         p.define(rule, taken)
     try:
