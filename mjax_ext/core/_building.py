@@ -203,13 +203,15 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
     return aval.element(axis)
 
 
-def unmapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:
+def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
+                  explicit_mesh_axis: Any = None) -> AbstractValue:
     """The type of `size` elements along a new axis.
 
     Args:
       size: the number of elements.
       axis: the new axis; None: all elements are the same, and the type stays.
       aval: the type of one element.
+      explicit_mesh_axis: not used: types do not have shardings.
 
     Example:
       >>> from mjax_ext import core

@@ -280,7 +280,7 @@ def test_programs_of_plugins():
 def test_types():
     assert core.get_aval(X) is F3
     assert core.mapped_aval(3, 0, F3) is core.ShapedArray((), "float32")
-    assert core.unmapped_aval(2, 1, F3).shape == (3, 2)
+    assert core.unmapped_aval(2, 1, F3).shape == core.unmapped_aval(2, 1, F3, None).shape == (3, 2)
     assert core.mapped_aval(3, None, F3) is F3 is core.unmapped_aval(7, None, F3)
     with pytest.raises(ValueError, match=r"float32\[3\] has no axis 0 of size 4"):
         core.mapped_aval(4, 0, F3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import batch_at, batch_size
 from mjax._engine.tracing.primitive import Primitive
 
@@ -28,7 +30,8 @@ def define_batching_along(primitive: Primitive, name: str) -> None:
 
     def batch(args: Any, dims: Any, **params: Any) -> Any:
         args, dim = batched_alike(args, dims)
-        params[name] += params[name] >= dim
+        axis = canonicalize_axis(params[name], typeof(args[0]).ndim - 1)
+        params[name] = axis + (axis >= dim)
         out = primitive.bind(*args, **params)
         return out, [dim] * len(out) if primitive.multiple_results else dim
 

@@ -34,7 +34,8 @@ approx_top_k_p = EnginePrimitive("approx_top_k", params={
 def _approx_top_k_type(x: Any, *, k: int, reduction_dimension: int, recall_target: float,
                        is_max_k: bool, reduction_input_size_override: int,
                        aggregate_to_topk: bool) -> list[ShapedArray]:
-    name, axis = "approx_max_k" if is_max_k else "approx_min_k", reduction_dimension
+    name = "approx_max_k" if is_max_k else "approx_min_k"
+    axis = canonicalize_axis(reduction_dimension, x.ndim)  # JAX's equations have negative ones
     if not dtypes.is_float(x.dtype):
         msg = f"{name} searches among floats, not {x.dtype}; lax.top_k takes other dtypes."
         raise ValueError(msg)
@@ -51,7 +52,8 @@ def _approx_top_k_type(x: Any, *, k: int, reduction_dimension: int, recall_targe
 
 def _exactly(x: Any, *, k: int, reduction_dimension: int, is_max_k: bool, **params: Any
              ) -> list[Any]:
-    values, indices = top_k_p.bind(x if is_max_k else neg(x), k=k, axis=reduction_dimension)
+    axis = canonicalize_axis(reduction_dimension, typeof(x).ndim)
+    values, indices = top_k_p.bind(x if is_max_k else neg(x), k=k, axis=axis)
     return [values if is_max_k else neg(values), indices]
 
 
@@ -59,7 +61,7 @@ approx_top_k_p.def_lowering(traced(_exactly, multiple_results=True))
 
 
 define_jvp_from_result(approx_top_k_p, lambda t, outs, x, *, reduction_dimension, **_: top_tangents(
-    t, outs, reduction_dimension))
+    t, outs, canonicalize_axis(reduction_dimension, typeof(x).ndim)))
 define_batching_along(approx_top_k_p, "reduction_dimension")
 
 

@@ -50,7 +50,7 @@ def to_an_accuracy(name: str, kinds: str, lowering: Any, derivative: Callable[..
     return unary(name, kinds, lowering, derivative,
                  doc + _ACCURACY.format(" or complex" if "c" in kinds else ""),
                  args="x, *, accuracy=None", example=example,
-                 params={"accuracy": NotRequired[Tolerance | AccuracyMode]})
+                 params={"accuracy": NotRequired[Tolerance | AccuracyMode | None]})
 
 
 def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None,

@@ -68,3 +68,16 @@ def test_examples_run(f):
     examples = doctest.DocTestParser().get_doctest(f.__doc__, {"lax": lax, "jnp": jnp},
                                                    f.__name__, None, None)
     assert doctest.DocTestRunner().run(examples).failed == 0 < len(examples.examples)
+
+
+def test_equations_may_count_axes_from_the_end():
+    """As those of jax do: a library that repeats one gives the primitive its params."""
+    x = np.array([[1.0, 5.0, 3.0], [2.0, 0.0, 4.0]], np.float32)
+    (eqn,) = mjax.make_jaxpr(lambda x: lax.approx_max_k(x, 2))(x).eqns
+    f = lambda x: eqn.primitive.bind(x, **{**eqn.params, "reduction_dimension": -1})
+    for dims, batch in ((0, x[None]), (1, x[:, None]), (2, x[..., None])):
+        for outs in f(x), [out[0] for out in mjax.vmap(f, in_axes=dims)(batch)]:
+            np.testing.assert_array_equal(outs[0], [[5, 3], [4, 2]])
+            np.testing.assert_array_equal(outs[1], [[1, 2], [2, 0]])
+    np.testing.assert_array_equal(mjax.jvp(lambda x: f(x)[0], (x,), (2 * x,))[1],
+                                  [[10, 6], [8, 4]])
