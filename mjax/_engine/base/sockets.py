@@ -80,6 +80,9 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "AbstractRef": (
         ("_engine.control.references.primitives",),
         "the zero of a type of references is a reference to zeros, which a primitive makes"),
+    "Zero": (
+        ("_engine.primitives.tangents",),
+        "the array of a zero tangent is made by primitives"),
     "types.typeof_handlers": (
         ("_engine.tracing.symbolic", "_engine.control.custom.symbolic_zeros", f"{_ARRAYS}.array",
          f"{_ARRAYS}.memory_order", f"{_ARRAYS}.token_values", "_engine.runtime.effects.pending",
@@ -118,7 +121,7 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
         ("_checkify.check", "_engine.control.calls.static_arguments", "_library.optimizers"),
         "trees hold containers of any module, and of users: class -> functions"),
     "register_dataclass": (("_library.stateful_random",), "the same"),
-    "register_pytree_node_class": (("_scipy.stats.kde",), "the same"),
+    "register_pytree_node_class": (("_scipy.stats.kde", "alias._sparse"), "the same"),
     "register_pytree_with_keys": (("_engine.ir.pytree", "_scipy.interpolate"), "the same"),
     "rules of copy_p": (
         (f"{_ARRAYS}.transfer",), "its impl has to know what shares memory with the operand"),
