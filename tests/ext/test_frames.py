@@ -228,14 +228,27 @@ def test_a_transformation_adds_an_error_to_every_body(f):
 
 
 @pytest.mark.parametrize("body", [(), ("program",)], ids=["no body", "body"])
+@pytest.mark.parametrize("count", [0, 2, 5, None])
 @pytest.mark.parametrize("rule", rule_errors.RULES)
-def test_templates_of_missing_rules_are_python(rule, body):
+def test_templates_of_missing_rules_are_python(rule, count, body):
     p = core.Primitive("region", multiple_results=bool(body))
     params = {"by": 2, **dict.fromkeys(body, mjax.make_jaxpr(lax.sin)(1.0))}
     with pytest.raises(MissingRuleError) as caught:
-        p.missing(rule, operands=2, params=params)
+        p.missing(rule, operands=count, params=params)
     template = str(caught.value).partition("\n\n")[2].partition("    or, ")[0]
     ast.parse(textwrap.dedent(template))
+
+
+def test_templates_name_operands_as_other_rules_do():
+    p = core.Primitive("named operands", params={"by": int})
+    p.def_abstract_eval(lambda price, tax, *, by: price)
+    with pytest.raises(MissingRuleError, match=r"_lowering\(ctx, price, tax, \*, by\):"):
+        p.missing("lowering", operands=2, params={"by": 1})
+    p.def_impl(lambda ctx, cotangent, *, by: ctx)
+    with pytest.raises(MissingRuleError, match=r"_transpose\(cotangent, price, tax, \*, by\):"):
+        p.missing("transpose", operands=2, params={"by": 1})
+    with pytest.raises(MissingRuleError, match=r"_lowering\(ctx, x, y, z, \*, by\):"):
+        p.missing("lowering", operands=3, params={"by": 1})
 
 
 def test_a_program_that_closes_over_a_traced_value_is_named():

@@ -6,6 +6,7 @@ is defined and the line at which the primitive was applied.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -47,7 +48,7 @@ _NOTHING: Mapping[str, Any] = {}
 RULES = {
     "impl": RuleRow("implementation", "evaluation", """\
 @{p}.def_impl
-def {f}_impl({xs}{params}):
+def {f}_impl({operands}):
   return ...  # computed with NumPy, or anything else outside of mjax
 
 or, to have it compiled, an abstract evaluation ({p}.def_abstract_eval) and a lowering
@@ -56,7 +57,7 @@ or, to have it compiled, an abstract evaluation ({p}.def_abstract_eval) and a lo
 from mjax_ext.core import ShapedArray
 
 @{p}.def_abstract_eval
-def {f}_abstract_eval({xs}{params}):
+def {f}_abstract_eval({operands}):
   # each operand is a ShapedArray, with a shape and a dtype; so is the result
   return {result}"""),
     "lowering": RuleRow(
@@ -65,7 +66,7 @@ def {f}_abstract_eval({xs}{params}):
 from mjax_ext.interpreters import mlir
 from mjax_ext.interpreters.mlir import hlo
 
-def {f}_lowering(ctx, {xs}{params}):
+def {f}_lowering(ctx, {operands}):
   # each operand is an ir.Value; ctx.avals_in, ctx.avals_out and ctx.out_types are their types
   return hlo.SomeOp({xs}).results
 
@@ -87,7 +88,7 @@ ad.primitive_jvps[{p}] = {f}_jvp"""),
         "transpose rule", "transposition (grad, vjp, linear_transpose)", """\
 from mjax_ext.interpreters import ad
 
-def {f}_transpose(cotangent, {xs}{params}):
+def {f}_transpose(cotangent, {operands}):
   # operands in which the equation is linear are ad.UndefinedPrimal: x.aval is their type, and
   # ad.is_undefined_primal(x) tells them from the others, which are arrays
   return [...]  # per operand: its cotangent, or None where it is not undefined
@@ -177,11 +178,13 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
                     f"{applied_at(source)}")
         p = _identifier(primitive.name)
         f = p.removesuffix("_p")
-        several = primitive.multiple_results
+        several, xs = primitive.multiple_results, _operand_names(primitive, operands, names)
         fields = {
             "name": primitive.name, "p": f + "_p", "f": f, "detail": detail, "multiple": several,
-            "xs": _operand_names(operands), "pair_of": "list_of_each_" if several else "",
+            "xs": xs, "pair_of": "list_of_each_" if several else "",
             "params": f", *, {', '.join(names)}" if names else "", "names": ", ".join(names),
+            "operands": ", ".join(filter(None, [
+                xs, "*" if names and xs[:1] != "*" else "", *names])),
             "result": "[ShapedArray(shape, dtype), ...]" if several else
                       "ShapedArray(shape, dtype)",
             "body": body, "made": "" if several else (
@@ -444,5 +447,12 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
-def _operand_names(count: int | None) -> str:
+def _operand_names(primitive: Any, count: int | None, params: Sequence[str]) -> str:
+    """The operands in templates: as in another rule of the author's, if that names them."""
+    for rule in (primitive.impl, getattr(primitive.abstract_eval, "adapts", None)):
+        code = getattr(rule, "__code__", None)
+        if code is not None and not code.co_flags & inspect.CO_VARARGS:
+            names = [n for n in code.co_varnames[:code.co_argcount] if n not in params]
+            if len(names) == count and {"ctx", "cotangent"}.isdisjoint(names):
+                return ", ".join(names)
     return "*operands" if count is None or count > 4 else ", ".join("xyzw"[:count])
