@@ -233,6 +233,28 @@ def test_jvp_rule_sees_a_zero_for_what_is_constant():
     assert seen == [[False, True], [False, True], [True, False]]
 
 
+def test_a_rule_of_one_equation_for_results_and_tangents():
+    cube_p = core.Primitive("cube")
+    pushed_p = core.Primitive("pushed_cube", multiple_results=True)
+    for p, f in ((cube_p, lambda x: x * x * x),
+                 (pushed_p, lambda x, dx: [x * x * x, 3.0 * x * x * dx])):
+        p.def_impl(f)
+        p.def_abstract_eval(lambda x, *dx: [x, *dx] if dx else x)
+        mlir.register_lowering(p, mlir.lower_fun(f, multiple_results=p is pushed_p))
+    ad.primitive_jvps[cube_p] = lambda xs, dxs: tuple(pushed_p.bind(*xs, *dxs))
+    batching.primitive_batchers[pushed_p] = lambda args, dims: (
+        [args[0] * args[0] * args[0], 3.0 * args[0] * args[0] * args[1]], [dims[0], dims[1]])
+    x = np.float32(2)
+    np.testing.assert_allclose(mjax.jvp(cube_p.bind, (x,), (x,))[1], 24)
+    for f in (cube_p.bind, mjax.jit(cube_p.bind), lambda x: cube_p.bind(0.0 + x)):
+        for derivative in (mjax.jacfwd(f), mjax.jit(mjax.jacfwd(f))):
+            np.testing.assert_allclose(derivative(x), 12)
+        out, push = mjax.linearize(f, x)
+        np.testing.assert_allclose([out, push(x)], [8, 24])
+        with pytest.raises(MissingRuleError, match="'pushed_cube' has no transpose rule"):
+            mjax.grad(f)(x)
+
+
 def test_integer_operands_have_zero_tangents():
     p = core.Primitive("repeat")
     p.def_abstract_eval(lambda x, n: core.ShapedArray(x.shape, x.dtype))

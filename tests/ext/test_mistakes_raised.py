@@ -9,6 +9,7 @@ import mjax
 from mjax import lax
 from mjax.errors import MissingRuleError
 from mjax_ext import core
+from mjax_ext.core import primitives
 from mjax_ext.interpreters import ad, mlir
 from tests.ext.mistakes import (
     XX,
@@ -177,6 +178,26 @@ def test_results_of_the_jvp_rule_in_the_wrong_order():
         with pytest.raises(TypeError, match=r"jvp rule of primitive 'scale' \(.*mistakes.*"
                            r"computed from tangents(.|\n)*mistakes"):
             how(f)
+
+
+@pytest.mark.parametrize("wrong", ["abc", None, {"a": 1}], ids=repr)
+def test_operands_that_are_not_arrays(wrong):
+    p = core.Primitive("pair")
+    p.def_impl(lambda x, y: x)
+    p.def_abstract_eval(lambda x, y: x)
+    apply = lambda x: p.bind(x, wrong)
+    times = lambda x: primitives.mul_p.bind(x, wrong)
+    for call in (apply, mjax.jit(apply), mjax.make_jaxpr(apply), times, mjax.jit(times),
+                 mjax.vmap(times), lambda x: mjax.jvp(times, (x,), (x,))):
+        with pytest.raises(TypeError, match="^operand 1 of primitive '(pair|mul)' is not a valid"):
+            call(X)
+
+
+def test_the_number_of_operands_of_an_operation():
+    for call in (lambda x: primitives.add_p.bind(x), lambda x: primitives.add_p.bind(x, x, x)):
+        for transform in (lambda f: f, mjax.jit):
+            with pytest.raises(TypeError, match=r"^add takes 2 operand\(s\), got [13]"):
+                transform(call)(X)
 
 
 def test_operands_that_an_implementation_cannot_take():

@@ -92,6 +92,9 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
 
     @primitive.def_abstract_eval
     def type_rule(*avals: ShapedArray, **params: Any) -> ShapedArray:
+        if len(avals) != len(operands):
+            msg = f"{name} takes {len(operands)} operand(s), got {len(avals)}."
+            raise TypeError(msg)
         for position, (aval, accepted) in enumerate(zip(avals, operands, strict=True)):
             check_kinds(name, aval, accepted, position if len(operands) > 1 else 0)
         dtype = avals[0].dtype

@@ -10,7 +10,7 @@ from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import is_array_value, same_type_but_weak, typeof
-from mjax._engine.tracing.flat import refuse_leaf
+from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, check_alive
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import (
@@ -53,7 +53,7 @@ class Evaluation(Interpreter):
             out = impl(*args, **params)
         except Exception as error:
             if isinstance(error, TypeError):
-                _refuse_operands(primitive, args)
+                refuse_operands(primitive.name, args)
             name_rule(error, primitive, "impl", params)
             raise
         # If jaxprs among the params determine the types, the impl runs these jaxprs.
@@ -72,15 +72,6 @@ class Evaluation(Interpreter):
                      ) -> list[Any]:
         outs: list[Any] = call_with(self, primitive.run, f, *tracers, **params)
         return outs
-
-
-def _refuse_operands(primitive: Primitive, args: tuple[Any, ...]) -> None:
-    """Raises the error for an operand that is not an array, if that is why an impl failed."""
-    for i, arg in enumerate(args):
-        try:
-            typeof(arg)
-        except TypeError as error:
-            refuse_leaf(f"operand {i} of primitive {primitive.name!r}", error)
 
 
 def _check_impl(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any], out: Any

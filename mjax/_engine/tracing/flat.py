@@ -248,3 +248,12 @@ def refuse_leaf(where: str, error: Exception, hint: str = "") -> NoReturn:
     what, said, instead = str(error).partition(" is not a valid array: ")
     reason = f"{what}. {instead[:1].upper()}{instead[1:]}" if said else what
     raise type(error)(f"{where} is not a valid array: {reason}{hint}") from None
+
+
+def refuse_operands(name: str, args: Sequence[Any]) -> None:
+    """Raises the error for an operand of a primitive that is not an array, if one is not."""
+    for i, arg in enumerate(args):
+        try:
+            typeof(arg)
+        except TypeError as error:
+            refuse_leaf(f"operand {i} of primitive {name!r}", error)

@@ -16,6 +16,7 @@ from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
+from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
 from mjax._engine.tracing.registration import (
     check_left_out,
@@ -218,6 +219,8 @@ class Primitive:
         try:
             return thread.interpreter.process(self, args, params)
         except Exception as error:
+            if type(error) is LazyArgumentError:
+                refuse_operands(self.name, args)
             fold(error)
             raise
 

@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import per_item, selected
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.source import DERIVATIVE_OF, Scope, here, source_info_of
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
-from mjax._engine.tracing.interpreter import running
+from mjax._engine.tracing.interpreter import call_with, running
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import (
@@ -69,11 +69,14 @@ class LinearizeInterpreter(JVPInterpreter):
         rule = primitive.linearize
         if rule is None:
             pair = super().differentiate(primitive, primals, tangents, params)
-            if self.culprit is None:
-                outs = pair[0] if primitive.multiple_results else pair[:1]
-                for out in outs:
-                    if type(out) is StageTracer and out.interp is self.parent:
-                        self.culprit = primitive, params, here()
+            outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
+            unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
+            if not any(unknown):
+                return pair
+            if all(map(self.parent.is_unknown, selected(unknown, dots))):
+                # One equation gives both: it is part of the linear program, with known primals.
+                return call_with(self.parent, primitive.bind, *primals, **params), pair[1]
+            self.culprit = self.culprit or (primitive, params, here())
             return pair
         nonzeros = [type(t) is not Zero for t in tangents]
         try:
