@@ -88,6 +88,7 @@ _APPLIED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "iota": ((), {"dtype": np.dtype("float32"), "shape": (2, 3), "dimension": 1}),
     "iota_2x32_shape": ((), {"shape": (2, 3)}),
     "linear_recurrence": ((M, N), {"axis": 1, "reverse": False}),
+    "xla_metadata_value": ((X,), {"xla_metadata_kvs": (("level", 1),)}),
     "symmetric_product": ((M, MATRIX[:2, :2]), {"alpha": 2.0, "beta": -0.5}),
 }
 
