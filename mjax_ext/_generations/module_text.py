@@ -1,6 +1,6 @@
 """The text of the modules of a generation: `python -m mjax_ext manifest --write` writes them.
 
-Which names a generation has, people decide in the manifest. Type checkers read the imports in these
+People decide in the manifest which names a generation has. Type checkers read the imports in these
 modules; at run time names come through the chain (`namespace`), so that `import mjax_ext.v1` loads
 nothing.
 """
@@ -35,8 +35,8 @@ __all__ = [
 namespace("{module}")
 '''
 _TOLD = """
-`mjax_ext.require("{generation}")` gives it, or says what it needs. What it promises is in
-`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
+`mjax_ext.require("{generation}")` gives it, or says what it needs; `docs/policy.md` tells what it
+promises. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
 are the releases that its tests run on.
 """
 

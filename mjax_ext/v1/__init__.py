@@ -1,7 +1,7 @@
 """Generation v1 (candidate) of `mjax_ext`.
 
-`mjax_ext.require("v1")` gives it, or says what it needs. What it promises is in
-`docs/policy.md`. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
+`mjax_ext.require("v1")` gives it, or says what it needs; `docs/policy.md` tells what it
+promises. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
 are the releases that its tests run on.
 
 Written by `python -m mjax_ext manifest --write`: names and their tiers are in the manifest.
