@@ -16,7 +16,8 @@ REMEDY = """\
 A generation never removes a name, renames it or changes its meaning. Keep the name as it was; or
 write a change, a module of mjax_ext/_generations/changes with an adapter, and put the line that it
 gives into CHANGELOG.md: docs/design/0017-generations.md. A provisional name may change if
-CHANGELOG.md says how, with the name below the namespace in backticks."""
+CHANGELOG.md says how, with the name below the namespace in backticks. A candidate may be corrected
+by hand: edit its row in manifest.toml, and tell it in CHANGELOG.md."""
 
 #: Details that must not change at all, and how messages call them.
 _FIXED = {
