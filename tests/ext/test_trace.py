@@ -97,7 +97,7 @@ def test_a_tracer_that_adds_nothing_becomes_its_value_under_evaluation():
 def test_tracers_of_an_ended_trace_are_refused():
     leaked = []
     _, trace = run(Noting, lambda x: leaked.append(x) or x, X)
-    assert trace.is_valid()
+    assert trace.is_valid() and trace.main is trace
     trace.invalidate()
     assert not trace.is_valid()
     for use in (lax.sin, mjax.jit(lax.sin), lambda x: run(Noting, lax.sin, x)):

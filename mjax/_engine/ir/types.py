@@ -310,7 +310,7 @@ class ShapedArray(AbstractValue):
                             False, self.varying),)
 
     # JAX's spellings, which downstream interpreters call.
-    to_tangent_aval = to_tangent
+    to_tangent_aval = at_least_vspace = to_tangent
     to_cotangent_aval = to_tangent
     manual_axis_type = property(lambda self: ManualAxisType(varying=self.varying),
                                 doc="`varying`, as JAX has it since 0.10.")

@@ -103,6 +103,11 @@ class Interpreter:
         """The interpreter below this one, which runs its rules."""
         return self.parent
 
+    @property
+    def main(self) -> Any:
+        """What tells the traces of two applications of a transformation apart: this one itself."""
+        return self
+
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]
                           ) -> Any:
         """Applies a primitive by this interpreter, whichever one is current."""

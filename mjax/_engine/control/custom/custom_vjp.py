@@ -137,6 +137,30 @@ _written.defjvp(lambda primals, tangents: (primals[0], tangents[1]), symbolic_ze
 custom_vjp_call_p.def_jvp(refuse_forward_mode)
 
 
+class _ResidualTree:
+    """The structure of residuals. Python's bools among them are part of it: `bwd` gets them as
+    `fwd` gave them, and may branch on them."""
+
+    __slots__ = ("bools", "num_leaves", "tree")
+
+    def __init__(self, tree: Any, leaves: Sequence[Any]):
+        self.tree = tree
+        self.bools = {i: x for i, x in enumerate(leaves) if type(x) is bool}
+        self.num_leaves = len(leaves) - len(self.bools)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ResidualTree) and (
+            self.tree == other.tree and self.bools == other.bools)
+
+    def __hash__(self) -> int:
+        return hash((self.tree, tuple(self.bools.items())))
+
+    def unflatten(self, arrays: Sequence[Any]) -> Any:
+        rest = iter(arrays)
+        return self.tree.unflatten([self.bools[i] if i in self.bools else next(rest)
+                                    for i in range(self.tree.num_leaves)])
+
+
 class VJPCall(Call):
     """A call of a `custom_vjp` function, and its rules."""
 
@@ -175,9 +199,10 @@ class VJPCall(Call):
         args = self.arguments(primals)
         outs, out_tree, result = self.pair(
             "fwd", "(output, residuals)", "output", f"all {len(args)} arguments", *args)
-        residuals, res_tree = tree_flatten(result)
+        leaves, tree = tree_flatten(result)
         check_arguments(lambda: f"the {custom.rule_name('fwd')}", result, "residual")
-        return [*residuals, *outs], (out_tree, res_tree)
+        res_tree = _ResidualTree(tree, leaves)
+        return [*(x for x in leaves if type(x) is not bool), *outs], (out_tree, res_tree)
 
     def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
                    outer: Sequence[Any]) -> Any:

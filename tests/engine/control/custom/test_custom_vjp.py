@@ -115,6 +115,23 @@ def test_python_control_flow_on_values():
     np.testing.assert_allclose(found, 9 * X.sum(), 1e-6)
 
 
+def test_bools_of_python_among_the_residuals_stay_bools():
+    seen = []
+
+    def bwd(residuals, g):
+        up, (down, x) = residuals
+        seen.append((up, down))
+        return ((3.0 if up else -3.0) * g * jnp.ones_like(x),)
+
+    for up in (True, False):
+        f = mjax.custom_vjp(lambda x: 3.0 * x)
+        f.defvjp(lambda x, up=up: (3.0 * x, (up, (not up, x))), bwd)
+        for g in (mjax.grad(f), mjax.jit(mjax.grad(f)), mjax.grad(mjax.jit(f)),
+                  lambda x, f=f: mjax.vmap(mjax.grad(f))(jnp.stack([x, x]))[1]):
+            assert g(np.float32(2.0)) == (3.0 if up else -3.0)
+            assert seen[-1][0] is up and seen[-1][1] is not up
+
+
 def test_residuals_may_be_any_tree():
     seen = []
 

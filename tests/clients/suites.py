@@ -1,0 +1,26 @@
+"""The clients: where their tests are, and the share of them that is run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Suite(NamedTuple):
+    """A client's tests."""
+
+    client: str
+    version: str
+    tests: str  #: a folder of its wheel or sdist
+    sdist: bool = False
+    one_in: int = 1  #: the sample
+    options: tuple[str, ...] = ("-c", "/dev/null")
+
+
+SUITES = [
+    Suite("chex", "0.1.92", "chex/_src"),
+    Suite("optax", "0.2.8", "optax", one_in=8),
+    Suite("mctx", "0.0.71", "mctx/_src/tests"),
+    Suite("haiku", "0.0.17", "haiku/_src", one_in=8),
+    Suite("blackjax", "1.7.1", "tests", sdist=True, one_in=8, options=()),
+    Suite("tinygp", "0.3.1", "tests", sdist=True, options=()),
+]
