@@ -96,6 +96,23 @@ def test_result_that_is_the_same_for_the_whole_batch():
     np.testing.assert_array_equal(mjax.vmap(p.bind)(np.ones((3, 2), np.float32)), [1, 1, 1])
 
 
+def test_a_rule_may_make_the_dims_params():
+    p, q = core.Primitive("plain"), core.Primitive("with_dims")
+    q.def_impl(lambda x, *, dims, values: x)
+    q.def_abstract_eval(lambda x, *, dims, values: x)
+    p.def_impl(lambda x: x)
+    p.def_abstract_eval(lambda x: x)
+    seen = []
+
+    @p.def_batch
+    def rule(args, dims):
+        seen.append((type(args), dims))
+        return q.bind(args[0], dims=dims, values=len(args)), dims[0]
+
+    assert (mjax.vmap(p.bind)(np.arange(3)) == np.arange(3)).all()
+    assert seen == [(tuple, (0,))]
+
+
 def test_several_results_with_their_own_dims():
     p = core.Primitive("pair", multiple_results=True)
     p.def_abstract_eval(lambda x: [x, core.ShapedArray((), x.dtype)])
@@ -118,7 +135,7 @@ def test_rules_that_are_given_the_axis():
     batching.fancy_primitive_batchers[p] = rule
     x = np.ones((3, 2), np.float32)
     mjax.vmap(mjax.vmap(p.bind, axis_name="inner"), 1)(x)
-    assert seen == [("inner", 3, [0]), (None, 2, [1])]
+    assert seen == [("inner", 3, (0,)), (None, 2, (1,))]
 
 
 def test_the_older_spelling_with_size_and_name():
@@ -131,7 +148,7 @@ def test_the_older_spelling_with_size_and_name():
     batching.axis_primitive_batchers[p] = rule
     assert p in batching.fancy_primitive_batchers
     mjax.vmap(p.bind, axis_name="i")(np.ones((3, 2), np.float32))
-    assert seen == [(3, "i", None, [0])]
+    assert seen == [(3, "i", None, (0,))]
     assert "test_batching" in p.rules()["batch"]
 
 

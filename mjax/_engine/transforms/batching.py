@@ -160,9 +160,12 @@ class BatchInterpreter(Interpreter):
         if rule is None:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
             rule = primitive.missing("batch", operands=len(values), params=params)
+        given: Any = (values, dims)
+        if not primitive.own:  # tuples, as JAX gives them: authors make them params
+            given = tuple(values), tuple(dims)
         try:
-            result = (rule(values, dims, **params) if primitive.axis_batch is None else
-                      rule(self.axis, values, dims, **params))
+            result = (rule(*given, **params) if primitive.axis_batch is None else
+                      rule(self.axis, *given, **params))
         except Exception as error:
             name_rule(error, primitive, "batch", params)
             raise
