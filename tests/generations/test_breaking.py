@@ -168,7 +168,7 @@ def test_changes_of_the_engine_itself_are_measured(monkeypatch):
     monkeypatch.setattr(BatchInterpreter, "apply", apply)
     found = observed_with(monkeypatch, "interpreters.batching.primitive_batchers")
     assert found == ["its rules receive AxisData, [value, value], [0, None], k=1, and "
-                     "were [value, value], [0, None], k=1"]
+                     "were (value, value), (0, None), k=1"]
 
 
 def test_another_sentinel_is_noticed(monkeypatch):
