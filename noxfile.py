@@ -79,20 +79,24 @@ os.environ["PATH"] = os.pathsep.join(
 # --------------------------------------------------------------------------------------- helpers
 
 
-def _install(session, *groups, jaxlib=None, requirements=(), show=False):
+def _install(session, *groups, jaxlib=None, requirements=(), alone=(), show=False):
     """Install dependency groups and, with a jaxlib, the project; unless that is what is there.
 
-    `show`: whether pip shows its progress.
+    `alone`: packages to install without those that they ask for. `show`: whether pip shows its
+    progress.
     """
     wanted = [*requirements, *nox.project.dependency_groups(PYPROJECT, *groups)]
     if jaxlib:
         wanted = ["--editable", ".", f"jaxlib=={jaxlib}", *wanted]
     stamp = Path(session.virtualenv.location) / "installed.json"
-    recipe = json.dumps([wanted, PYPROJECT["build-system"], PYPROJECT["project"]], indent=1)
+    parts = [wanted, PYPROJECT["build-system"], PYPROJECT["project"], *([alone] if alone else [])]
+    recipe = json.dumps(parts, indent=1)
     if stamp.exists() and stamp.read_text() == recipe:
         return
     session.log("installing what this session needs; the first time takes about half a minute")
     session.install(*wanted, silent=not show)
+    if alone:
+        session.install("--no-deps", *alone, silent=not show)
     stamp.write_text(recipe)
 
 
@@ -358,6 +362,30 @@ def sample(session):
     """A fixed sample of `differential`."""
     _install(session, "differential", jaxlib=_newest_here(session))
     _pytest(session, "-q", "-m", "not slow", *SAMPLE)
+
+
+#: Libraries that import jax; they are installed without it.
+CLIENTS = [
+    "chex==0.1.92", "distrax==0.1.9", "dm-haiku==0.0.17", "equinox==0.13.8", "jaxtyping==0.3.11",
+    "lineax==0.1.1", "mctx==0.0.71", "numpyro==0.22.0", "optax==0.2.8", "optimistix==0.1.0",
+    "rlax==0.1.9", "tensorflow-probability==0.25.0"]
+#: Those whose wheels do not have their tests.
+SDISTS = ["blackjax==1.7.1", "tinygp==0.3.1"]
+
+
+@nox.session
+def clients(session):
+    """Libraries that import jax, on mjax under the alias: their tests, and programs with values
+    from jax. Arguments are names of suites and programs."""
+    _install(session, "clients", jaxlib=_newest_here(session), alone=[*CLIENTS, *SDISTS])
+    folder = Path(session.virtualenv.location) / "sdists"
+    for client in SDISTS:
+        name = client.replace("==", "-")
+        if not (folder / name).is_dir():
+            session.run("pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", folder,
+                        client, silent=True)
+            shutil.unpack_archive(folder / f"{name}.tar.gz", folder)
+    session.run("python", "tests/clients/run.py", "--sdists", folder, *session.posargs)
 
 
 @nox.session

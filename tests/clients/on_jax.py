@@ -1,7 +1,8 @@
 """Runs a program on the real jax: `python on_jax.py program.py`.
 
-distrax and rlax import TensorFlow Probability 0.25, whose `jax.interpreters.xla.pytype_aval_mappings`
-jax 0.10.2 has as `jax.core.pytype_aval_mappings`. `mjax_ext.interpreters.xla` has both.
+distrax and rlax import TensorFlow Probability 0.25, which reads
+`jax.interpreters.xla.pytype_aval_mappings`. jax 0.10.2 has it in `jax.core` alone; `mjax_ext` has
+it in `interpreters.xla`, too.
 """
 
 import runpy

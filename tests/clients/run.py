@@ -4,8 +4,8 @@
     python tests/clients/run.py --record [SUITE ...]   # where jax 0.10.2 is installed: writes that
 
 `samples/` has the names of the tests that pass with jax 0.10.2, one file per suite, and the values
-of the programs. `ledger.txt` has the tests among them that are expected to fail on mjax, each with a
-reason; one that passes, or is unknown, is an error. The table goes to `docs/compatibility.md`.
+of the programs. `ledger.txt` has the tests among them that are expected to fail on mjax, each with
+a reason; one that passes, or is unknown, is an error. The table goes to `docs/compatibility.md`.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def compare_programs(names):
         counts[name] = len(good), len(expected[name])
         wrong += [f"use_{name}.py: {key} is {values.get(key)}, with jax {value}"
                   for key, value in expected[name].items() if key not in good]
-        wrong += [f"use_{name}.py: jax does not have {key}" for key in values.keys() - expected[name]]
+        wrong += [f"use_{name}.py: jax does not have {key}"
+                  for key in values.keys() - expected[name]]
     return counts, wrong
 
 

@@ -1,4 +1,4 @@
-"""equinox: a network with state and filtered transformations, checked errors, a loop with checkpoints."""
+"""equinox: networks, state, filtered transformations, checked errors, a differentiated loop."""
 
 import json
 
@@ -50,8 +50,10 @@ def main():
     mapped = eqx.filter_vmap(lambda net, x: net(x), in_axes=(eqx.if_array(0), None))(
         stacked, xs[0])
 
-    bn, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, "batch", dtype=jnp.float64, mode="ema")
-    normed, state = jax.vmap(bn, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(xs, state)
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(
+        3, "batch", dtype=jnp.float64, mode="ema")
+    normed, state = jax.vmap(
+        norm, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(xs, state)
 
     @jax.grad
     def unrolled(x):

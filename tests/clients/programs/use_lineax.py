@@ -25,7 +25,8 @@ def main():
             ("GMRES", lx.MatrixLinearOperator(a), lx.GMRES(1e-12, 1e-12), b),
             ("BiCGStab", lx.MatrixLinearOperator(a), lx.BiCGStab(1e-12, 1e-12), b),
             ("diagonal", lx.DiagonalLinearOperator(b + 1), lx.Diagonal(), b),
-            ("tridiagonal", lx.TridiagonalLinearOperator(b + 3, b[1:], b[:3]), lx.Tridiagonal(), b)):
+            ("tridiagonal", lx.TridiagonalLinearOperator(b + 3, b[1:], b[:3]),
+             lx.Tridiagonal(), b)):
         found[name] = lx.linear_solve(operator, rhs, solver).value.tolist()
 
     def loss(a, b):
