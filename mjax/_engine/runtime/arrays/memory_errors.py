@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Iterable
 from typing import Any
 
 from mjax._engine.base.errors import LazyText
 from mjax._engine.ir.source import current_traceback, summarize
-from mjax._engine.ir.types import ShapedArray
-from mjax._engine.runtime.arrays.devices import made
+from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.runtime.xla_errors import XlaRuntimeError
 
 _MARKS = ("RESOURCE_EXHAUSTED", "Out of memory allocating")
@@ -38,28 +38,33 @@ def explain_memory(error: Exception, names: Any = None, buffers: Iterable[Any] =
         return
     where = summarize(current_traceback())
     cause = str(error).strip().partition("\n")[0].removesuffix(".")
-    given = [(b, f"{names(i)}, {_described(b)}") for i, b in enumerate(buffers)] if names else []
+    # That module imports this one.
+    alive = importlib.import_module("mjax._engine.runtime.arrays.transfer").live_arrays()
     lines = [f"{cause}, in {names.program}, called at {where}." if names else
              f"{cause}, in a program whose results are read at {where}."]
-    lines += _table("The largest arguments", given)
+    if names:
+        lines += _table("The largest arguments", [
+            (0 if b.is_deleted() else _size(names.avals[i]),
+             f"{names(i)}, {names.avals[i].str_short()}") for i, b in enumerate(buffers)])
     lines += _table("The largest arrays that are alive", [
-        (b, f"{_described(b)} on {client.platform}")
-        for client in made() for b in client.live_buffers() if not b.is_deleted()])
+        (_size(x.aval), f"{x.aval.str_short()} on {_places(x)}") for x in alive])
     text = "\n".join(lines)
     raise OutOfMemoryError(lambda: text) from None
 
 
-def _table(title: str, found: list[tuple[Any, str]]) -> list[str]:
-    largest = sorted(found, key=lambda pair: -_bytes(pair[0]))[:_SHOWN]
-    return [f"{title}:", *(f"  {text}" for _, text in largest)] if largest else []
+def _table(title: str, found: list[tuple[int, str]]) -> list[str]:
+    largest = sorted(found, key=lambda pair: -pair[0])[:_SHOWN]
+    return [f"{title}:", *(f"  {text}: {size:,} bytes" for size, text in largest)] if found else []
 
 
-def _described(buffer: Any) -> str:
-    if buffer.is_deleted():
-        return "deleted"
-    return f"{buffer.aval.str_short()}, {_bytes(buffer):,} bytes"
+def _size(aval: Any) -> int:
+    if not isinstance(aval, ShapedArray):  # a token
+        return 0
+    physical = physical_aval(aval)
+    return math.prod(physical.shape) * physical.dtype.itemsize
 
 
-def _bytes(buffer: Any) -> int:
-    aval = None if buffer.is_deleted() else buffer.aval
-    return math.prod(aval.shape) * aval.dtype.itemsize if isinstance(aval, ShapedArray) else 0
+def _places(x: Any) -> str:
+    devices = x.sharding.flat_devices
+    first = f"{devices[0].platform}:{devices[0].id}"
+    return first if len(devices) == 1 else f"{first} and {len(devices) - 1} others"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 
@@ -36,12 +37,25 @@ def test_a_call_of_a_program():
     assert first.startswith(f"RESOURCE_EXHAUSTED: Out of memory allocating {4 * COUNT} bytes, in ")
     assert "in <lambda>, called at" in first and _line(call) in first
     arguments = lines[lines.index("The largest arguments:") + 1:][:2]
-    assert arguments == ["  argument large['a'], float32[1000,300], 1,200,000 bytes",
-                         "  argument small, float32[3], 12 bytes"]
+    assert arguments == ["  argument large['a'], float32[1000,300]: 1,200,000 bytes",
+                         "  argument small, float32[3]: 12 bytes"]
     arrays = lines[lines.index("The largest arrays that are alive:") + 1:]
-    assert 1 <= len(arrays) <= 5 and all(line.endswith(" on cpu") for line in arrays)
-    sizes = [int(line.split(", ")[1].split()[0].replace(",", "")) for line in arrays]
+    assert 1 <= len(arrays) <= 5
+    sizes = [int(line.split(": ")[1].removesuffix(" bytes").replace(",", "")) for line in arrays]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] >= alive.nbytes
+
+
+def test_arrays_on_several_devices():
+    mesh = mjax.make_mesh((4,), "i")
+    spread = mjax.device_put(jnp.ones(1 << 21), mjax.NamedSharding(mesh, mjax.P("i")))
+    gone = jnp.ones(1 << 22) + 1
+    gone.delete()
+    text = _failure(lambda: jnp.zeros((COUNT,)).block_until_ready())
+    arrays = text.partition("The largest arrays that are alive:\n")[2].splitlines()
+    assert f"  float32[2097152] on cpu:{spread.sharding.flat_devices[0].id} and 3 others: " \
+        "8,388,608 bytes" in arrays
+    assert all(re.fullmatch(r"  .* on cpu:.*: [\d,]+ bytes", line) for line in arrays)
+    assert "float32[4194304]" not in text
 
 
 def test_a_single_operation():
