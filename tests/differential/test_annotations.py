@@ -61,8 +61,33 @@ def values(lib, on, meta):
     return lambda x: lib.lax.cos(meta(meta(lib.lax.sin(x), a=1, b=True), a=2, c=None))
 
 
+def backward(lib, on, meta):
+    """The backward rule of a function that was called in the body."""
+
+    @lib.custom_vjp
+    def f(x):
+        return lib.lax.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (lib.lax.mul(ct, lib.lax.exp(x)),))
+
+    def g(x):
+        with on("device_host"):
+            return f(x)
+
+    return lib.grad(g)
+
+
+def cut(lib, on, meta):
+    def f(x):
+        with meta(a=1):
+            return lib.lax.sin(lib.lax.exp(x))
+
+    return lib.grad(lib.checkpoint(f))
+
+
 PROGRAMS = {
     "nested": nested, "calls": calls, "loops": loops, "again": again, "values": values,
+    "backward": backward, "cut": cut,
     "vmap": lambda *n: n[0].vmap(nested(*n)),
     "jvp": lambda *n: lambda x: n[0].jvp(nested(*n), (x,), (x,)),
     "decorated": lambda lib, on, meta: meta(a=1)(on("device")(lib.lax.sin)),

@@ -201,7 +201,7 @@ class without_names:
     def __enter__(self) -> None:
         self.before = before = thread.source
         if type(before) is Scope:
-            thread.source = unnamed()
+            thread.source = unnamed(before)
         elif before is not None:
             info = source_info_of(before)
             thread.source = with_annotations(info.traceback, info.annotations)
@@ -210,9 +210,16 @@ class without_names:
         thread.source = self.before
 
 
-def unnamed() -> Any:
-    """The value of `thread.source` outside of all named scopes."""
-    return Scope((), None) if thread.settings.annotations else None
+def unnamed(before: Any) -> Any:
+    """The value of `thread.source` outside of all named scopes.
+
+    Args:
+      before: the value inside; the annotations of an equation that is run again stay.
+    """
+    own = getattr(before, "annotations", NOT_GIVEN)
+    if thread.settings.annotations or (own and own is not NOT_GIVEN):
+        return Scope((), None, annotations=own)
+    return None
 
 
 @contextmanager

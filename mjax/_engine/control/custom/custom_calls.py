@@ -409,7 +409,8 @@ def accepting(outer: Sequence[Tracer]) -> Iterator[None]:
 def users_code() -> Iterator[None]:
     """Gives equations the sources of the code in the body of a `with`, not that of the equation
     whose rule it is."""
-    outer, thread.source = thread.source, unnamed()
+    outer = thread.source
+    thread.source = unnamed(outer)
     try:
         yield
     finally:
