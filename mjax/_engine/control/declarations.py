@@ -35,7 +35,7 @@ class Declarations:
     #: How a value that iterations pass on enters and leaves.
     threaded: How = None
     #: How a value of each run of the body leaves, and enters the same run of this or of another
-    #: program.
+    #: program; if devices run the body apart, `apart` says it.
     each: How = None
     #: Whether only one of several jaxprs in the body runs.
     one_runs = False

@@ -157,8 +157,12 @@ def _sites_in(eqn, tag):
             raise HarvestError(f"{eqn.primitive} holds a program that sows, in an unknown way.")
         return {}
     held = frame.open(eqn.params)
-    times = frame.times(held)
-    return {name: site.repeated(times) for name, site in _sites_of_run(frame, held, tag).items()}
+    times, found = frame.times(held), _sites_of_run(frame, held, tag)
+    if frame.apart(held) is not None:
+        times = frame.pieces(held)
+        for name in [name for name, site in found.items() if site.mode == "clobber"]:
+            raise HarvestError(f"{name!r} is sown by several devices; none of them is the last.")
+    return {name: site.repeated(times) for name, site in found.items()}
 
 
 def _sites_of_run(frame, held, tag):
@@ -243,15 +247,17 @@ class Walk:
     def entered(self, eqn, operands, sites):
         """A primitive that holds programs: these take what is planted, and give what is sown.
 
-        Values of each run enter and leave as the frame's `each`. Those of which the last run's
+        Values of each run enter and leave as the frame's `each`, or `apart` where devices run the
+        body with pieces of the operands. Those of which the last run's
         count pass from run to run, and so do the plants for them.
         """
         frame = eqn.primitive.frame
         held = frame.again(frame.open(eqn.params))
+        each = frame.apart(held) or frame.each
         slots = Slots(self.tag, _sites_of_run(frame, held, self.tag).values(), self.plants)
 
         def whole(site):
-            return [frame.outer(held, aval, frame.each).shape for aval in site.types()]
+            return [frame.outer(held, aval, each).shape for aval in site.types()]
 
         given = [jnp.reshape(x, shape) for site in slots.each_planted for x, shape in safe_zip(
             self.plants.take(_named(sites, site)), whole(site))]
@@ -259,8 +265,8 @@ class Walk:
         with frame.scope(held):
             new = held.transformed(
                 slots.rewritten,
-                [frame.each] * slots.count(slots.each_planted) + [frame.threaded] * slots.passed,
-                [frame.each] * slots.count(slots.each) + [frame.threaded] * slots.passed)
+                [each] * slots.count(slots.each_planted) + [frame.threaded] * slots.passed,
+                [each] * slots.count(slots.each) + [frame.threaded] * slots.passed)
         outs, found = split_list(frame.runner(new)([*operands, *given]), [len(eqn.outvars)])
         self.reap_all(sites, slots, found)
         return outs

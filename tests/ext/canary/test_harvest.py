@@ -8,6 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax, tree_util
+from mjax.sharding import PartitionSpec
 from mjax_ext import core
 from mjax_ext.check import check_primitive
 from mjax_ext.core import primitives
@@ -185,6 +186,25 @@ def test_a_while_loop_gives_the_last_value():
     close(fun({}, 12.0), (12.0, {"last": 12.0, "limit": 10.0}))
     close(mjax.vmap(reap(f, tag="t"))(np.float32([1, 6, 12])),
           {"last": np.float32([8, 6, 12]), "limit": np.float32([10, 10, 10])})
+
+
+def test_devices_append_their_values():
+    mesh = mjax.make_mesh((2,), ("i",))
+    xs = np.concatenate([X, P, X, P])
+
+    def region(mode):
+        return mjax.shard_map(
+            lambda x: x[0] + named(named(2.0 * x, mode=mode), "all", "append").sum(keepdims=True),
+            mesh=mesh, in_specs=PartitionSpec("i"), out_specs=PartitionSpec("i"))
+
+    fun = harvest(region("append"), tag="t")
+    core.check_jaxpr(mjax.make_jaxpr(fun)({"a": xs.reshape(2, 6)}, xs))
+    rows = 2 * xs.reshape(2, 6)
+    close(fun({}, xs), (xs[::6] + rows.sum(1), {"a": rows, "all": rows}))
+    close(fun({"a": rows / 2}, xs), (xs[::6] + rows.sum(1) / 2, {"a": rows / 2, "all": rows / 2}))
+    for mode, message in (("strict", "in a loop"), ("clobber", "by several devices")):
+        with pytest.raises(HarvestError, match=f"'a' is sown {message}"):
+            harvest(region(mode), tag="t")({}, xs)
 
 
 def test_branches_of_elements():
