@@ -61,8 +61,9 @@ def primitive_from_function(name: str, f: Callable[..., Any], *, multiple_result
       The primitive.
 
     Raises:
-      TypeError: `f` is not a function. When the primitive is applied: `f` gives something else than
-        arrays, closes over traced values, or names axes.
+      TypeError: `f` is not a function, or there are examples and the params are not known. When
+        the primitive is applied: `f` gives something else than arrays, closes over traced values,
+        or names axes.
 
     Example:
       >>> from mjax_ext import core
@@ -83,11 +84,8 @@ def primitive_from_function(name: str, f: Callable[..., Any], *, multiple_result
     if not callable(f):
         msg = f"primitive_from_function({name!r}, f): f must be a function, not {f!r}."
         raise TypeError(msg)
-    primitive = Primitive(name, params=_schema(f) if params is None else params,
-                          examples=examples if params is not None else (),
+    primitive = Primitive(name, params=_schema(f) if params is None else params, examples=examples,
                           multiple_results=multiple_results, exact_params=True)
-    if params is None and examples and primitive.schema is not None:
-        primitive.def_schema(primitive.schema, examples)
     rules = _Derived(primitive, f)
     for field in ("abstract_eval", "jvp", "transpose", "axis_batch"):
         primitive.define(field, getattr(rules, field), derived=True)

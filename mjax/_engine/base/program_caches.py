@@ -26,6 +26,15 @@ class ProgramCache(BoundedCache):
         _caches[id(self)] = self
 
 
+class Unkept(ProgramCache):
+    """A cache that keeps nothing."""
+
+    __slots__ = ()
+
+    def put(self, key: Any, value: Any) -> Any:
+        return value
+
+
 class _Beside(ProgramCache):
     """A cache of one function.
 

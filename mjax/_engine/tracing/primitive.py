@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import fold
-from mjax._engine.base.program_caches import ProgramCache, forget_programs
+from mjax._engine.base.program_caches import ProgramCache, Unkept, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
@@ -19,6 +19,7 @@ from mjax._engine.ir.schema import Examples, Schema, schema_of
 from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
 from mjax._engine.tracing.registration import (
+    CALLS,
     check_left_out,
     check_platform,
     check_rule,
@@ -26,12 +27,14 @@ from mjax._engine.tracing.registration import (
     mark_derived,
     note_birth,
     refuse_derived,
+    refuse_examples,
 )
 from mjax._engine.tracing.rule_errors import (
     missing_rule,
     name_rule,
     refuse_effects,
     refuse_params,
+    refuse_unhashable,
 )
 from mjax._engine.tracing.rule_results import types_of_result
 from mjax._engine.tracing.rule_table import Rules, rules_of
@@ -41,14 +44,8 @@ Rule = Callable[..., Any]
 #: All primitives, for the rule tables of `mjax_ext.interpreters`.
 registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 
-
-#: The fields that hold rules.
-_RULES = (
-    "abstract_eval", "axis_batch", "batch", "cast_varying", "collective_axes", "dce", "discharge",
-    "impl", "jvp", "linearize", "partial_eval", "pretty", "recompute", "scope", "staging",
-    "transpose", "typecheck", "users_rule",
-)
-
+#: The fields that hold rules; lowerings have a table.
+_RULES = tuple(field for field in CALLS if field != "lowering")
 
 #: Rule -> the one that is asked for in its place, if there is one.
 _BEFORE: dict[str, Any] = {"batch": "axis_batch", "jvp": "linearize"}
@@ -173,6 +170,8 @@ class Primitive:
                  types_cacheable: bool = True, structural: bool = False,
                  own_varying: bool = False, exact_params: tuple[str, ...] | Literal[True] = ()):
         self.name = name
+        if params is None and examples:
+            refuse_examples(name)
         self.schema = None if params is None else schema_of(params, examples)
         self.multiple_results = multiple_results
         self.types_cacheable = types_cacheable
@@ -234,10 +233,7 @@ class Primitive:
         """
         previous, thread.interpreter = thread.interpreter, trace
         try:
-            return trace.process(self, tuple(args), more[-1])
-        except Exception as error:
-            fold(error)
-            raise
+            return Primitive.bind(self, *args, **more[-1])
         finally:
             thread.interpreter = previous
 
@@ -412,7 +408,7 @@ class Primitive:
             self.exact_params = True
         if field == "staging":
             # Staging looks for the rule where it does not know the type.
-            self.types = _Unkept()
+            self.types = Unkept()
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
@@ -508,7 +504,7 @@ class Primitive:
         try:
             known = self.types.get(key)
         except TypeError:
-            self.refuse_unhashable(params)
+            refuse_unhashable(self, params)
             raise
         # Computed here rather than in an `except KeyError`, which would show in tracebacks.
         return self.types.put(key, self._type_of(avals, params)) if known is None else known
@@ -592,29 +588,9 @@ class Primitive:
         if schema is not None and params.keys() != schema.required and not schema.admits(params):
             refuse_params(self, params)
 
-    def refuse_unhashable(self, params: dict[str, Any]) -> None:
-        """Raises the error for a param that is not hashable, if there is one."""
-        for name, value in params.items():
-            try:
-                hash(value)
-            except TypeError:
-                msg = (f"Parameter {name!r} of primitive {self.name!r} is not hashable: "
-                       f"{value!r} of type {type(value).__name__}. Params are static; pass "
-                       "arrays as operands and lists as tuples.")
-                raise TypeError(msg) from None
-
 
 class EnginePrimitive(Primitive):
     """A primitive of the engine's own: its rules are tested, so their results are not checked."""
 
     __slots__ = ()
     own = True
-
-
-class _Unkept(ProgramCache):
-    """A cache that keeps nothing."""
-
-    __slots__ = ()
-
-    def put(self, key: Any, value: Any) -> Any:
-        return value

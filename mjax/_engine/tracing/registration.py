@@ -13,7 +13,7 @@ import sys
 import weakref
 from collections.abc import Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.platforms import PLATFORMS
@@ -146,10 +146,12 @@ def misfit(function: Any, call: Call, schema: Any) -> str:
     if taken.required_keywords - names:
         return (f"needs {_quoted(taken.required_keywords - names)}, which "
                 + (f"the schema does not have ({schema})" if call.params else "is not given to it"))
-    extra = [p for p in taken.positional[count:taken.required] if p not in names]
+    needed = taken.positional[count:taken.required]
+    extra = [p for p in needed if p not in names]
     if extra and not call.operands:
         return f"needs a further argument {_quoted(extra)}"
-    return ""
+    early = names.intersection(needed[:needed.index(extra[-1])]) if extra else ()
+    return f"takes the param {_quoted(early)} before the operand {extra[-1]!r}" if early else ""
 
 
 def operands_of(function: Any, call: Call, schema: Any) -> tuple[int, float]:
@@ -264,6 +266,13 @@ def mark_derived(rule: Any, primitive: Any) -> None:
         vars(rule)["derived_for"] = primitive if known is primitive else None
 
 
+def refuse_examples(name: str) -> NoReturn:
+    """Raises the error for examples of a primitive that does not declare its params."""
+    msg = (f"primitive {name!r} is given examples, but not the types of its params, with which "
+           "they are kept. Give params={name: type, ...}; params={} if it takes none.")
+    raise TypeError(msg)
+
+
 def check_platform(primitive: Any, platform: str | None) -> None:
     """Refuses platforms that XLA does not know.
 
@@ -325,7 +334,7 @@ def note_birth(primitive: Any) -> None:
         return
     frame = sys._getframe(2)
     while (frame.f_back is not None and frame.f_code.co_name == "__init__"
-           and primitive in frame.f_locals.values()):
+           and any(value is primitive for value in frame.f_locals.values())):
         frame = frame.f_back  # of a subclass
     while frame.f_back is not None and is_engine_file(frame.f_code.co_filename):
         frame = frame.f_back

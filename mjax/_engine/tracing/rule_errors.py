@@ -222,6 +222,18 @@ def refuse_params(primitive: Any, params: Mapping[str, Any], source: Any = None)
         f"({schema}): {schema.misnamed(params)}.\n{applied_at(source)}")) from None
 
 
+def refuse_unhashable(primitive: Any, params: Mapping[str, Any]) -> None:
+    """Raises the error for a param that is not hashable, if there is one."""
+    for name, value in params.items():
+        try:
+            hash(value)
+        except TypeError:
+            msg = (f"Parameter {name!r} of primitive {primitive.name!r} is not hashable: {value!r} "
+                   f"of type {type(value).__name__}. Params are static; pass arrays as operands "
+                   "and lists as tuples.")
+            raise TypeError(msg) from None
+
+
 def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: Any = None,
                     function: Any = None) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` continues after its name."""

@@ -104,6 +104,7 @@ MISFITS = [
     ("jvp", lambda primals, tangents, extra, *, by: 0, "needs a further argument 'extra'"),
     ("jvp", lambda by, tangents: 0, "takes the param 'by' first"),
     ("impl", lambda x: 0, "does not take the param 'by'"),
+    ("impl", lambda by, x: 0, "takes the param 'by' before the operand 'x'"),
     ("impl", lambda x, *, factor: 0, "does not take the param 'by'"),
     ("abstract_eval", lambda x: 0, "does not take the param 'by'"),
     ("linearize", lambda *, by: 0, "takes 0 positional arguments"),
@@ -254,6 +255,24 @@ def test_a_second_primitive_of_one_name_warns_and_names_both_places():
         f"a second primitive named 'of one name' is made at {__file__}:{where + 1}; the first was "
         f"made at {__file__}:{where}. ")
     assert (file, at) == (__file__, where + 1)
+
+
+def test_a_primitive_may_be_made_beside_arrays():
+    class Layer:
+        def __init__(self, weights):
+            self.weights, self.primitive = weights, core.Primitive("layer of weights")
+
+    first, again = Layer(np.ones(2)), Layer(np.ones(2))
+    assert first.primitive is not again.primitive
+
+
+def test_examples_need_params():
+    examples = [((1.0,), {})]
+    with pytest.raises(TypeError, match=r"'shown' is given examples, .* params=\{\}"):
+        core.Primitive("shown", examples=examples)
+    assert core.Primitive("shown", params={}, examples=examples).schema.applications() == examples
+    with pytest.raises(TypeError, match="'of any params' is given examples"):
+        core.primitive_from_function("of any params", lambda x, **params: x, examples=examples)
 
 
 def test_the_same_statement_again_does_not_warn():

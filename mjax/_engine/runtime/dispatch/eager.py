@@ -29,6 +29,7 @@ from mjax._engine.runtime.dispatch.runners import Runners, buffer_of, runners_of
 from mjax._engine.runtime.dispatch.short import placement_of, program_for
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.reference import Ref
+from mjax._engine.tracing.rule_errors import refuse_unhashable
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.user_types import Packed
 from mjaxlib_shim import client as shim
@@ -53,7 +54,7 @@ def execute(primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any])
     try:
         found = known.get(key)  # as `program_for` does, without a call
     except TypeError:
-        primitive.refuse_unhashable(params)
+        refuse_unhashable(primitive, params)
         raise
     run, of_buffers = found or program_for(known, key[2:], placements, compile_primitive,
                                            primitive, params)
