@@ -45,7 +45,7 @@ def run_suite(suite, sdists, *options):
     with tempfile.TemporaryDirectory() as folder:
         endings = Path(folder) / "endings"
         endings.touch()
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider",
+        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider",
                    f"--suite-root={root}", f"--endings={endings}", f"--rootdir={root}", "-n", "2",
                    "--tb=short", "--continue-on-collection-errors", *suite.options, *options,
                    str(root / suite.tests)]
@@ -138,6 +138,16 @@ def compare_programs(names):
     return counts, wrong
 
 
+def one_line_each(programs):
+    """JSON with a line for each value."""
+    parts = []
+    for name, values in sorted(programs.items()):
+        rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(v)}"
+                          for key, v in sorted(values.items()))
+        parts.append(f" {json.dumps(name)}: {{\n{rows}\n }}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
 def write_page(counts, programs):
     """The table of the documentation, below its text."""
     versions = {suite.client: suite for suite in SUITES}
@@ -173,7 +183,7 @@ def main():
         file = SAMPLES / "programs.json"
         known = json.loads(file.read_text()) if file.exists() else {}
         known |= {name: run_program(name) for name in programs}
-        file.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        file.write_text(one_line_each(known))
         return
     print(f"Python {platform.python_version()}, jaxlib {importlib.metadata.version('jaxlib')}")
     counts, wrong = compare(suites, sdists)

@@ -141,11 +141,14 @@ def wraps(fun: Callable[..., Any]) -> Callable[[Any], Any]:
     """
 
     def decorate(wrapper: Any) -> Any:
-        functools.wraps(fun)(wrapper)
-        if not hasattr(fun, "__name__"):
+        if isinstance(getattr(fun, "__name__", None), str):
+            functools.wraps(fun)(wrapper)
+            if not hasattr(fun, "__annotations__"):
+                wrapper.__annotations__ = {}  # not the wrapper's own
+        else:  # a callable object; some have the attributes of functions, and None in them
+            functools.wraps(fun, ("__module__", "__doc__"))(wrapper)
             wrapper.__name__ = wrapper.__qualname__ = function_name(fun)
-        if not hasattr(fun, "__annotations__"):
-            wrapper.__annotations__ = {}  # not the wrapper's own
+            wrapper.__annotations__ = {}
         return wrapper
 
     return decorate

@@ -268,3 +268,21 @@ def test_results_that_are_summed():
         x), x.sum(1))
     with pytest.raises(ValueError, match="pass sum_match=True to sum over it"):
         mjax.vmap(lambda x: x, out_axes=None)(x)
+
+
+def test_callable_objects_may_have_attributes_of_functions_that_are_none():
+    class Twice:
+        """Doubles."""
+
+        def __init__(self):
+            self.__name__ = self.__qualname__ = self.__annotations__ = None
+
+        def __call__(self, x):
+            return x * 2
+
+    x = np.arange(3.0, dtype=np.float32)
+    for transform in (mjax.vmap, mjax.jit, mjax.checkpoint, mjax.grad):
+        f = transform(Twice())
+        assert f.__name__ == "Twice" and "Doubles." in f.__doc__
+        np.testing.assert_array_equal(f(x[2] if transform is mjax.grad else x),
+                                      2 if transform is mjax.grad else x * 2)
