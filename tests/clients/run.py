@@ -45,7 +45,8 @@ def run_suite(suite, sdists, *options):
     with tempfile.TemporaryDirectory() as folder:
         endings = Path(folder) / "endings"
         endings.touch()
-        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "recorder", "-p", "no:cacheprovider",
+        command = [sys.executable, "-P", "-m", "pytest", "-q",
+                   "-p", "recorder", "-p", "no:cacheprovider",
                    f"--suite-root={root}", f"--endings={endings}", f"--rootdir={root}", "-n", "2",
                    "--tb=short", "--continue-on-collection-errors", *suite.options, *options,
                    str(root / suite.tests)]
