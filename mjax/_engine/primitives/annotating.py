@@ -63,7 +63,7 @@ def compute_on(compute_type: str) -> AbstractContextManager[None]:
 
 
 @boundary
-def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
+def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
     """Gives operations metadata: entries of `mhlo.frontend_attributes` in StableHLO.
 
     XLA and its tools read some of them; they do not change values. Equal programs with different
@@ -72,7 +72,7 @@ def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
     Args:
       x: pytree of arrays: the operations that made them get the metadata. None: all operations in
         the body of a `with`, or of a decorated function, do.
-      metadata: name -> value. A value is written as its text; `True` is "true". None removes the
+      kwargs: name -> value. A value is written as its text; `True` is "true". None removes the
         name in the body of a `with` inside of another one.
 
     Returns:
@@ -93,11 +93,11 @@ def set_xla_metadata(x: Any = None, **metadata: Any) -> Any:
 
     Source: JAX, `jax.experimental.xla_metadata.set_xla_metadata`.
     """
-    with_metadata(None, metadata)  # refuses values here rather than in the body
+    with_metadata(None, kwargs)  # refuses values here rather than in the body
     if x is None:
-        return _WithMetadata(metadata)
+        return _WithMetadata(kwargs)
     check_arguments("set_xla_metadata", x, "x")
-    entries = tuple(sorted(metadata.items()))
+    entries = tuple(sorted(kwargs.items()))
     return tree_map(lambda leaf: xla_metadata_value_p.bind(leaf, xla_metadata_kvs=entries), x)
 
 
