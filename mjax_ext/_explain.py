@@ -273,8 +273,11 @@ def _inexact(tree: Any) -> list[Any]:
 
 
 def _jvp(f: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *xs: [*mjax.tree_util.tree_leaves(mjax.jvp(f, xs, _directions(xs))[0]),
-                        *_inexact(mjax.jvp(f, xs, _directions(xs))[1])]
+    def pushed(*xs: Any) -> Any:
+        out, tangents = mjax.jvp(f, xs, _directions(xs))
+        return [*mjax.tree_util.tree_leaves(out), *_inexact(tangents)]
+
+    return pushed
 
 
 def _directions(tree: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from mjax_ext.check._run import Run
 
 Axes = tuple[int | None, ...]
 
-#: So many ways to batch the operands are tried at most.
+#: So many ways to batch the operands are tried at most, besides each axis of each alone.
 _MOST = 40
 
 
@@ -112,16 +113,17 @@ def _ways(application: Application, random: np.random.Generator) -> Iterator[Axe
     Then each subset of operands is there, and each axis of each operand.
     """
     positions = [(None, *range(rank + 1)) for rank in application.ranks]
-    count = int(np.prod([len(p) for p in positions])) - 1
+    count = math.prod(map(len, positions)) - 1
     if count <= _MOST:
         yield from (way for way in itertools.product(*positions) if any(d is not None for d in way))
         return
     operands = range(len(positions))
     chosen: dict[Axes, None] = {}
-    subsets = [s for n in (1, len(positions), 2, *range(3, len(positions)))
-               for s in itertools.combinations(operands, n)]
+    subsets = [*itertools.islice((
+        s for n in (1, len(positions), 2, *range(3, len(positions)))
+        for s in itertools.combinations(operands, n)), _MOST // 3)]  # there are 2**n
     for front in (True, False):
-        for subset in subsets[:_MOST // 3]:
+        for subset in subsets:
             chosen[tuple((0 if front else application.ranks[k]) if k in subset else None
                          for k in operands)] = None
     for k in operands:
