@@ -69,7 +69,8 @@ def build_ffi_lowering_function(
       operation; the params become attributes.
 
     Raises:
-      ValueError: when it is called: the convention does not have attributes, or a layout has tiles.
+      ValueError: when it is called: the convention does not have attributes, a layout has tiles, or
+        there are not as many layouts as operands or results.
 
     Example:
       >>> from mjax_ext.core import Primitive, ShapedArray
@@ -89,8 +90,8 @@ def build_ffi_lowering_function(
             ctx, call_target_name, options["api_version"], backend_config, params)
         options.setdefault("result_types", ctx.out_types)
         if not skip_ffi_layout_processing:
-            options["operand_layouts"] = _orders(ctx.avals_in, operand_layouts)
-            options["result_layouts"] = _orders(ctx.avals_out, result_layouts)
+            options["operand_layouts"] = _orders(ctx, "operand", ctx.avals_in, operand_layouts)
+            options["result_layouts"] = _orders(ctx, "result", ctx.avals_out, result_layouts)
         if not all(is_constant_shape(_shape(a)) for a in ctx.avals_out):
             options.setdefault("result_shapes", [shape_ir(_shape(a)) for a in ctx.avals_out])
         _refuse_tokens(ctx, call_target_name)
@@ -119,7 +120,8 @@ def ffi_lowering(
       attributes, as by `mjax_ext.interpreters.mlir.ir_attribute`.
 
     Raises:
-      ValueError: when it is called: the convention does not have attributes, or a layout has tiles.
+      ValueError: when it is called: the convention does not have attributes, a layout has tiles, or
+        there are not as many layouts as operands or results.
 
     Example:
       >>> from mjax_ext.core import Primitive, ShapedArray
@@ -190,8 +192,31 @@ def order_of(aval: Any, layout: Any) -> Order:
     return tuple(layout.major_to_minor[::-1])
 
 
-def _orders(avals: Sequence[Any], layouts: Sequence[Any] | None) -> list[Order]:
-    return list(map(order_of, avals, [None] * len(avals) if layouts is None else layouts))
+def one_for_each(who: str, what: str, avals: Sequence[Any], given: Sequence[Any] | None
+                 ) -> Sequence[Any]:
+    """The layouts of all operands or results; row-major if none are given.
+
+    Args:
+      who: the call, for messages.
+      what: "operand" or "result".
+      avals: their types.
+      given: the layouts as the user gave them.
+
+    Raises:
+      ValueError: the number of layouts differs.
+    """
+    if given is None:
+        return [None] * len(avals)
+    if len(given) != len(avals):
+        raise LazyValueError(lambda: (
+            f"{who}: there are {len(given)} {what} layouts ({given}) for {len(avals)} {what}s. "
+            "Give one for each, or None: row-major."))
+    return given
+
+
+def _orders(ctx: Any, what: str, avals: Sequence[Any], given: Sequence[Any] | None
+            ) -> list[Order]:
+    return list(map(order_of, avals, one_for_each(ctx.primitive.name, what, avals, given)))
 
 
 # ---- the primitive ---------------------------------------------------------------------
@@ -301,4 +326,4 @@ def _below_batch(order: Order) -> Order:
 
 
 __all__ = ["FfiEffect", "build_ffi_lowering_function", "ffi_call_p", "ffi_effect", "ffi_lowering",
-           "order_of"]
+           "one_for_each", "order_of"]

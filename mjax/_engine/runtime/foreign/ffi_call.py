@@ -10,7 +10,7 @@ import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
-from mjax._engine.control.foreign_calls import TYPED, Order, ffi_call_p, order_of
+from mjax._engine.control.foreign_calls import TYPED, Order, ffi_call_p, one_for_each, order_of
 from mjax._engine.control.opaque_calls import check_method
 from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
 from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
@@ -129,14 +129,9 @@ def _layouts(what: str, avals: Sequence[Any], given: Sequence[Any] | None) -> tu
     Raises:
       ValueError: the number of layouts differs; one does not name each axis once.
     """
-    if given is None:
-        given = [None] * len(avals)
-    if len(given) != len(avals):
-        raise LazyValueError(lambda: (
-            f"ffi_call: there are {len(given)} {what} layouts ({given}) for {len(avals)} "
-            f"{what}s. Give one for each, or None: row-major."))
     orders = []
-    for i, (aval, layout) in enumerate(zip(avals, given, strict=True)):
+    for i, (aval, layout) in enumerate(zip(
+            avals, one_for_each("ffi_call", what, avals, given), strict=True)):
         order = order_of(aval, layout if layout is None or isinstance(layout, Layout)
                          else tuple(map(operator.index, layout))[::-1])
         check_order(Layout(order[::-1]), len(order_of(aval, None)), f"ffi_call: {what} {i}")

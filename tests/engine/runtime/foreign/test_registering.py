@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 from mjax import ShapeDtypeStruct, ffi
+from mjax_ext.core import Primitive
 from mjaxlib_shim import foreign_gates
 from mjaxlib_shim.custom_calls import cuts_stacks
 
@@ -109,3 +110,13 @@ def test_batches_over_devices(kernels):
     out = mjax.jit(lambda x, y: sizes_p.bind(x, y))(x, y)
     np.testing.assert_array_equal(out, [1000 * 2 * 2 + 2 * 3] * 8)  # 2 of 8 elements per device
     assert out.sharding.is_equivalent_to(over, 1)
+
+
+@pytest.mark.parametrize("what", ["operand", "result"])
+def test_lowering_rules_take_a_layout_for_each_operand_and_result(what):
+    p = Primitive("called")
+    p.def_abstract_eval(lambda x: x)
+    for count in (0, 2):
+        p.def_lowering(ffi.ffi_lowering("called", **{f"{what}_layouts": [None] * count}))
+        with pytest.raises(ValueError, match=f"{count} {what} layouts .* for 1 {what}s"):
+            mjax.jit(p.bind).lower(np.ones(2))
