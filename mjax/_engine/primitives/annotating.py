@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
@@ -29,7 +29,8 @@ _STREAM = "gpu_stream:"
 
 
 @boundary
-def compute_on(compute_type: str) -> AbstractContextManager[None]:
+@contextmanager
+def compute_on(compute_type: str) -> Iterator[None]:
     """Asks XLA to run the operations in the body of a `with` elsewhere; also a decorator.
 
     Args:
@@ -37,8 +38,8 @@ def compute_on(compute_type: str) -> AbstractContextManager[None]:
         "gpu_stream:N" (a stream of a GPU, by its number). XLA for CPU ignores it.
 
     Raises:
-      TypeError: it is not a string.
-      ValueError: there is no such type.
+      TypeError: by `with`: it is not a string.
+      ValueError: by `with`: there is no such type.
 
     Example:
       >>> from mjax.experimental.compute_on import compute_on
@@ -59,7 +60,8 @@ def compute_on(compute_type: str) -> AbstractContextManager[None]:
         raise LazyValueError(lambda: (
             f"compute_on: {compute_type!r} is not a compute type. These are: "
             f"{', '.join(map(repr, _TYPES))} and 'gpu_stream:N'."))
-    return annotate(lambda before: with_compute_type(before, compute_type))
+    with annotate(lambda before: with_compute_type(before, compute_type)):
+        yield
 
 
 @boundary

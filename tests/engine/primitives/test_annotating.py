@@ -167,8 +167,10 @@ def test_those_in_force():
 
 
 @pytest.mark.parametrize(("call", "error", "text"), [
-    (lambda: compute_on("moon"), ValueError, "'moon' is not a compute type. These are: 'device_ho"),
-    (lambda: compute_on(1), TypeError, "the compute type must be a string, got 1 of type int"),
+    (lambda: compute_on("moon").__enter__(), ValueError,
+     "'moon' is not a compute type. These are: 'device_host'"),
+    (lambda: compute_on(1).__enter__(), TypeError,
+     "the compute type must be a string, got 1 of type int"),
     (lambda: set_xla_metadata(a=[]), TypeError, "unhashable type: 'list'"),
     (lambda: set_xla_metadata("x", a=1), TypeError, "set_xla_metadata"),
     (lambda: mjax.config.update("annotations", None), AttributeError, "a function of its own"),
