@@ -73,8 +73,10 @@ class LinearizeInterpreter(JVPInterpreter):
             unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
             if not any(unknown):
                 return pair
-            if all(map(self.parent.is_unknown, selected(unknown, dots))):
+            if primitive.users_rule is None and all(
+                    map(self.parent.is_unknown, selected(unknown, dots))):
                 # One equation gives both: it is part of the linear program, with known primals.
+                # A rule of `custom_jvp` is named instead: its results are exchanged.
                 return call_with(self.parent, primitive.bind, *primals, **params), pair[1]
             self.culprit = self.culprit or (primitive, params, here())
             return pair
