@@ -36,7 +36,7 @@ from mjax_ext.interpreters import ad, batching, mlir
 
 GOAL = 0.03
 EQUATIONS = 100
-#: The one line that is no trace.
+#: The one line that is not a trace.
 DEFINITION = "definition of a primitive"
 _shapes = itertools.count(1000)
 
@@ -144,7 +144,7 @@ def fresh() -> np.ndarray[Any, Any]:
 
 
 def programs() -> dict[str, Callable[[], Any]]:
-    """What is traced, by name; the first call warms caches."""
+    """The traced programs, by name; the first call warms caches."""
     x, xs = np.ones(3, np.float32), np.ones((2, 3), np.float32)
     p = scaling("scaling")
     trace = lambda f, *args: mjax.make_jaxpr(f)(*args)

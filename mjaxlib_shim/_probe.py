@@ -26,7 +26,7 @@ def main(path: list[str], stages: list[str], tolerated: list[str]) -> None:
       tolerated: stages that may fail.
     """
     sys.path[:] = path
-    # What others print is not ours.
+    # Others may print, too.
     ours = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for stage in stages:

@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """What a probe said: an outcome per stage, the stage in which it ended, how, and its stderr."""
+    """The report of a probe: an outcome per stage, where and how it ended, and its stderr."""
 
     outcomes: dict[str, dict[str, Any]]
     ended_in: str | None
@@ -60,7 +60,7 @@ class Examination(NamedTuple):
     stderr: str
 
     def facts(self, stage: str) -> Any:
-        """What a stage gave; None if it failed, or was not tried."""
+        """The outcome of a stage; None if it failed, or was not tried."""
         return self.outcomes.get(stage, {}).get("facts")
 
 
@@ -102,7 +102,7 @@ def examine(
 def findings_of(
     examination: Examination, requirements: Sequence[str], python: tuple[int, int]
 ) -> list[Finding]:
-    """What is wrong with the requirements, and with jaxlib."""
+    """Problems of the requirements, and of jaxlib."""
     found: list[Finding] = []
     for name in requirements:
         outcome = examination.outcomes.get(name, {})

@@ -1,4 +1,4 @@
-"""What the files about the package say agrees with the package."""
+"""Files about the package agree with the package."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from mjax_ext._audit.uses import uses
 
 
 class Audit(NamedTuple):
-    """What an audit found.
+    """The findings of an audit.
 
     Attributes:
       findings: the uses of the surface.

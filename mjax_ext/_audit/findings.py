@@ -1,4 +1,4 @@
-"""What a use is: of a generation, of the head, of privates, or of jax, and until when."""
+"""Kinds of uses: of a generation, of the head, of privates, or of jax, and until when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names stand for in a module's scopes, as far as they stand for modules and their names."""
+"""Names in a module's scopes, resolved as far as they stand for modules and their names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Path(NamedTuple):
-    """What an expression stands for: `jax.core.Primitive`, and the guard it was bound under."""
+    """Resolves an expression: to `jax.core.Primitive`, and the guard it was bound under."""
 
     name: str
     guard: str = ""
@@ -50,7 +50,7 @@ class Scope:
             self.names[name] = frozenset(paths)
 
     def find(self, name: str) -> Paths | None:
-        """What a name stands for; None if no scope binds it."""
+        """Resolves a name; None if no scope binds it."""
         scope: Scope | None = self.outer.get(name, self)
         first = True
         while scope is not None:
@@ -78,7 +78,7 @@ class Scope:
 
 
 def join(*branches: dict[str, Paths]) -> dict[str, Paths]:
-    """What names stand for behind branches of which one has run."""
+    """Resolves names behind branches of which one has run."""
     found: dict[str, Paths] = {}
     for branch in branches:
         for name, paths in branch.items():

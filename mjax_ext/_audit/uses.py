@@ -166,7 +166,7 @@ class _Walk:
     # ---- expressions: what they stand for ----------------------------------------------
 
     def paths(self, node: ast.AST | None) -> Paths:
-        """What an expression stands for."""
+        """Resolves an expression."""
         match node:
             case ast.Name(id=name):
                 return self.named(name)

@@ -27,7 +27,7 @@ _FIXED = {
 
 
 def breaks(before: Shape, after: Shape | None) -> list[str]:
-    """What breaks users of a name, one sentence each.
+    """Changes that break users of a name, one sentence each.
 
     Args:
       before: its shape.
@@ -95,7 +95,7 @@ def _arguments(signature: str) -> tuple[dict[str, _Argument], set[str]]:
 
 
 def breaks_of_signature(before: str, after: str) -> list[str]:
-    """What breaks callers of a function, one sentence each."""
+    """Changes that break callers of a function, one sentence each."""
     if before == after:
         return []
     if not before or not after:

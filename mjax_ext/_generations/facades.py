@@ -59,7 +59,7 @@ PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name
 
 
 class Listed(Record):
-    """What a generation shows of a class.
+    """The part of a class that a generation shows.
 
     Attributes:
       signature: the arguments of a call, as text; empty: it is not to be called.

@@ -126,7 +126,7 @@ def _check_jaxlib(generation: str, jaxlib: Any) -> None:
 
 # ---- mixtures --------------------------------------------------------------------------
 
-#: The folder of mjax_ext, whose examples are no library.
+#: The folder of mjax_ext, whose examples are not a library.
 _OURS = Path(__file__).parents[1]
 #: Names of the head that every library may use.
 _FOR_ALL = {"require", "GenerationError", "MixedGenerationsWarning"}

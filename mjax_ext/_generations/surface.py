@@ -26,7 +26,7 @@ from mjax_ext.interpreters.partial_eval import partial_eval_jaxpr_custom_rules
 #: Names by which rules are registered that have no table -> the rules.
 _REGISTRARS = {"core.Primitive": ("impl", "abstract_eval"),
                "interpreters.mlir.register_lowering": ("lowering",)}
-#: Names of modules, which are no rows.
+#: Names of modules, which do not have rows.
 _MODULES = {*MODULES, *PACKAGES, *GENERATIONS}
 #: Kind of a name, and what users rely on.
 Shape = tuple[str, Mapping[str, Any]]
@@ -57,7 +57,7 @@ def observe(generation: str | None = None) -> dict[str, Shape]:
 
 
 def shape_of(value: Any, name: str = "", promised: Collection[str] | None = None) -> Shape:
-    """What a value is that is exported as a name: its kind, and what users rely on.
+    """Describes an exported value: its kind, and what users rely on.
 
     Args:
       value: it.

@@ -29,7 +29,7 @@ except ImportError as _error:
 
 
 class Result(NamedTuple):
-    """What became of a file.
+    """The outcome for a file.
 
     Attributes:
       file: the path.
@@ -110,7 +110,7 @@ def _written(source: bytes, targets: Targets, keep_imports: bool) -> tuple[bytes
 
 
 def _unsound(before: bytes, after: bytes, targets: Targets) -> list[Problem]:
-    """What the audit says of new code, and did not say of the code before."""
+    """Findings of the audit in the new code that the old code did not have."""
     known = {finding.name for finding in audit_source(before, "", targets.surface)
              if finding.fails}
     try:

@@ -1,4 +1,4 @@
-"""What to write in a file: expressions and imports to replace, and what stands in the way.
+"""The edits of a file: expressions and imports to replace, and what stands in the way.
 
 The plan is made from the syntax tree. A use is left as it is if the module that its name begins
 with goes where the use goes; else its expression is replaced. Imports follow.
@@ -23,14 +23,14 @@ _WHY = {
 
 
 class Problem(NamedTuple):
-    """What a person has to do."""
+    """A change that is left to a person."""
 
     line: int
     why: str
 
 
 class Plan:
-    """What to write in a file.
+    """The edits of a file.
 
     Attributes:
       edits: span -> the new text of an expression.

@@ -1,4 +1,4 @@
-"""What rules raise, and wrong results that show where others use them."""
+"""Exceptions of rules, and wrong results that show where others use them."""
 
 from __future__ import annotations
 

@@ -358,7 +358,7 @@ def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, 
 
 
 def _closed_over(params: Mapping[str, Any]) -> str:
-    """What to do about a traced value that a program in the params closes over, if one does."""
+    """The remedy for a traced value that a program in the params closes over, if one does."""
     for name, value in params.items():
         for jaxpr in jaxprs_in_params({name: value}):
             if any(isinstance(const, Tracer) for const in jaxpr.consts):

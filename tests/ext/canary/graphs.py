@@ -59,7 +59,7 @@ def describe(kind):
 
 
 def signature(primitive):
-    """What a schema says: param -> its type, whether it may be absent, whether it is a program."""
+    """Reads a schema: param -> its type, whether it may be absent, whether it is a program."""
     schema = primitive.schema
     return {name: {"type": describe(kind), "optional": name not in schema.required,
                    "program": name in schema.bodies} for name, kind in schema.params.items()}

@@ -140,7 +140,7 @@ def _joined(sites):
 
 
 def sites_of(jaxpr, tag):
-    """What a program sows, by name."""
+    """The values that a program sows, by name."""
     return _joined(site for eqn in jaxpr.eqns for site in _sites_in(eqn, tag).values())
 
 
@@ -172,7 +172,7 @@ def _sites_of_run(frame, held, tag):
 
 
 def _alike(branches):
-    """What branches sow, of which one runs."""
+    """The values that branches sow, of which one runs."""
     found = {name: site for branch in branches for name, site in branch.items()}
     for name, site in found.items():
         if site.mode != "clobber" and any(branch.get(name) != site for branch in branches):

@@ -24,7 +24,7 @@ class ModelError(Exception):
 
 
 class Drawing(core.Effect):
-    """A draw happens once; it is no value until somebody interprets the model."""
+    """A draw happens once; it is not a value until somebody interprets the model."""
 
     policy = core.EffectPolicy(lowerable=False, differentiable=False, remat=False)
 

@@ -208,7 +208,7 @@ def test_finalised_programs_have_no_special_primitives():
     assert {"scan", "cond", "while", "jit", "custom_jvp_call", "remat2"} <= set(operations(plain))
     f = core.jaxpr_as_fun(plain)
     close(mjax.jit(f)(X)[0], everything_reference(X))
-    # What was refused is allowed now: batches, and rules of functions are kept.
+    # Refused calls are allowed now: batches, and rules of functions are kept.
     batch = mjax.jit(mjax.vmap(lambda x: f(x)[0]))(Y)
     close(batch, np.stack([everything_reference(y) for y in Y]))
     twice = finalised(mjax.make_jaxpr(scaled)(X), SPECIAL)

@@ -263,7 +263,7 @@ def test_harvests_of_several_tags():
     close(call_and_reap(inner, tag="outer")(X), ((SIN + 1, {"a": SIN}), {"a": SIN + 1}))
     both = plant(harvest(f, tag="inner"), tag="outer")
     close(both({"a": P}, {"a": X}, X), (P, {"a": X}))
-    # What is reaped may be sown again.
+    # Reaped values may be sown again.
     again = lambda x: named(reap(f, tag="inner")(x)["a"], "b")
     close(reap(again, tag="t")(X), {"b": SIN})
 

@@ -1,4 +1,4 @@
-"""What has moved between releases of jax."""
+"""Names that moved between releases of jax."""
 
 import jax
 
