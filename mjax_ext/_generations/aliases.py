@@ -131,6 +131,14 @@ class Alias(Primitive):
             self.converted("lowering", rule, self.to_old, self.to_new), platform)
         return rule
 
+    @property
+    def left_out(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Rule -> why it was left out of the target."""
+        return self.target.left_out
+
+    def without(self, rule: str, reason: str) -> None:
+        self.target.without(rule, reason)
+
     def _refuse(self, field: str, rule: Any) -> None:
         try:
             check_rule(self, field, rule)

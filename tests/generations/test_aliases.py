@@ -8,6 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax.errors import MissingRuleError
 from mjax_ext import core
 from mjax_ext._generations.chain import Chain
 from mjax_ext._generations.change import Reparametrized
@@ -121,6 +122,16 @@ def fresh(name):
     change = Reparametrized("p", {"old": int}, lambda p: {"new": p["old"]},
                             lambda p: {"old": p["new"]}, since="v2", why="", told="")
     return p, change.adapt(lambda name: p)
+
+
+def test_a_rule_is_left_out_of_the_primitive_behind():
+    p, alias = fresh("alias_without")
+    alias.without("batch", "Loop over it.")
+    assert p.left_out == alias.left_out == {"batch": "Loop over it."}
+    with pytest.raises(MissingRuleError, match="left out on purpose: Loop over it"):
+        mjax.vmap(lambda x: p.bind(x, x, new=2))(jnp.ones(3))
+    batching.primitive_batchers[alias] = lambda args, dims, *, old: (args, dims)
+    assert not p.left_out
 
 
 def test_rules_that_are_given_to_an_alias_receive_the_former_params():

@@ -133,6 +133,12 @@ def _check_type(name: Any, kind: Any) -> None:
         msg = (f"the type of param {name!r} is {kind!r}; it must be a class, a type such as "
                "tuple[int, ...] or int | None, or typing.Any.")
         raise TypeError(msg)
+    if isinstance(kind, type) and kind is not Any:
+        try:
+            isinstance(None, kind)
+        except TypeError as error:  # such as a protocol's
+            msg = f"the type of param {name!r} is {kind!r}, which does not tell values: {error}."
+            raise TypeError(msg) from None
 
 
 def _mentions_jaxpr(kind: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired
+from typing import Any, Literal, NotRequired, Protocol
 
 import numpy as np
 import pytest
@@ -83,7 +83,8 @@ def test_examples_may_be_made_later():
 
 @pytest.mark.parametrize(("params", "text"), [
     ({"axis": 3}, "type of param 'axis' is 3"), ({"axis": "int"}, "'int'; it must be a class"),
-    ({1: int}, "name of a param is a text")])
+    ({1: int}, "name of a param is a text"),
+    ({"axis": type("Proto", (Protocol,), {})}, "'axis' is .*Proto.*, which does not tell values")])
 def test_what_is_not_a_schema(params, text):
     with pytest.raises(TypeError, match=text):
         core.Primitive("p", params=params)
