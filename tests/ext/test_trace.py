@@ -351,6 +351,13 @@ def test_a_call_primitive_holds_a_function():
     assert 'call @inner' in mjax.jit(f).lower(X).as_text()
 
 
+def test_a_call_primitive_calls_one_function():
+    p, f = core.CallPrimitive("called alone"), lu.wrap_init(lambda x: [x])
+    for functions in ((), (f, f)):
+        with pytest.raises(TypeError, match=f"'called alone' calls one .* given {len(functions)}"):
+            p.bind(1.0, subfuns=functions)
+
+
 def test_equations_give_functions_with_rules_back():
     forward = mjax.custom_jvp(lambda x, y: lax.sin(x) * y)
     forward.defjvp(lambda p, t: (forward(*p), 100.0 * t[0]))

@@ -80,7 +80,7 @@ class CallPrimitive(TakesFunctions):
       params: the types of its params by name, besides `call_jaxpr`; None: it may have any.
 
     Raises:
-      TypeError: by `bind`: the function is not a function.
+      TypeError: by `bind`: the function is not a function, or there is not exactly one.
 
     Example:
       >>> from mjax_ext import core, linear_util as lu
@@ -111,6 +111,10 @@ class CallPrimitive(TakesFunctions):
     def _call_functions(self, trace: Any, args: Sequence[Any], functions: Sequence[Any],
                        params: dict[str, Any]) -> Any:
         """The results of a call of the function, by an interpreter."""
+        if len(functions) != 1:
+            msg = (f"primitive {self.name!r} calls one function: subfuns=(f,); it was given "
+                   f"{len(functions)}.")
+            raise TypeError(msg)
         (f,) = functions
         return trace.process_call(self, as_wrapped(f), args, params)
 
