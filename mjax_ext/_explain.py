@@ -20,6 +20,7 @@ import numpy as np
 
 import mjax
 from mjax import lax
+from mjax._engine.base.folding import FOLDED
 from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.base.records import Record
 from mjax._engine.base.user_contexts import make_user_context
@@ -105,6 +106,7 @@ def explain(f: Callable[..., Any], *args: Any,
 
     Raises:
       ValueError: a transformation or a platform is unknown.
+      TypeError: `transforms` is one text.
 
     Example:
       >>> import mjax_ext
@@ -120,6 +122,10 @@ def explain(f: Callable[..., Any], *args: Any,
         if platform not in PLATFORMS:
             msg = f"explain: unknown platform {platform!r}. Platforms: {', '.join(PLATFORMS)}."
             raise ValueError(msg)
+    if isinstance(transforms, str):
+        msg = (f"explain: transforms is a list of transformations, such as [{transforms!r}], not "
+               f"{transforms!r}.")
+        raise TypeError(msg)
     for transform in transforms:
         if not callable(transform) and transform not in _TRANSFORMS:
             msg = (f"explain: unknown transformation {transform!r}. Names: "
@@ -135,7 +141,8 @@ def explain(f: Callable[..., Any], *args: Any,
                                 client=lambda: mjax.devices()[0].client)
         except Exception as error:
             if not collector.has(error):
-                collector.ended = "\n".join([str(error), *getattr(error, "__notes__", ())])
+                notes = getattr(error, "__notes__", ())
+                collector.ended = "\n".join([str(error), *(n for n in notes if n != FOLDED)])
     return Explanation(list(collector.found.values()), collector.ended)
 
 

@@ -19,7 +19,15 @@ _BELONGS = {"axis_batch": "batch", "typecheck": "abstract_eval", "cast_varying":
 
 def check_params(run: Run) -> str | None:
     """They are hashable, and those that the primitive declares."""
-    for name, value in run.application.params.items():
+    schema, given = run.primitive.schema, run.application.params
+    if schema is not None and (wrong := schema.misnamed(given)):
+        run.fault("params", f"the schema is ({schema}): {wrong}.",
+                  "Give the check the params of the schema, or change the schema.",
+                  "bind refuses them.")
+    if schema is not None and (wrong := schema.mistyped(given)):
+        run.report("params", f"{wrong}.", "Give a value of that type, or change the schema.",
+                   "check_jaxpr refuses the equations.", usable=True)
+    for name, value in given.items():
         try:
             hash(value)
         except TypeError:

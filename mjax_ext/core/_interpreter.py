@@ -300,22 +300,28 @@ class _Running(engine.Interpreter):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             try:
                 method, out = self.interpret(primitive, list(map(self.carried_by, args)), params)
+                return self.results(primitive, method, out)
             except Exception as error:
                 self.name_method(error, primitive)
                 raise
-            if out is None:
-                msg = (f"{self.name}.{method} returned None for primitive {primitive.name!r}; it "
-                       "must return what the result carries. Is a return statement missing?")
-                raise TypeError(msg)
-            if not primitive.multiple_results:
-                return _Carrier(self, out)
-            if not isinstance(out, (list, tuple)):
-                msg = (f"{self.name}.{method} returned {describe_value(out)} for primitive "
-                       f"{primitive.name!r}, which has multiple results; it must return a list.")
-                raise TypeError(msg)
-            return [_Carrier(self, c) for c in out]
         finally:
             thread.interpreter = self
+
+    def results(self, primitive: Primitive, method: str, out: Any) -> Any:
+        """The values that the function sees for what a method returned."""
+        if out is None or out is NotImplemented:
+            msg = (f"{self.name}.{method} returned {out} for primitive {primitive.name!r}; it must "
+                   "return what the result carries" + (
+                       ". Is a return statement missing?" if out is None else
+                       ", or raise NotImplementedError."))
+            raise TypeError(msg)
+        if not primitive.multiple_results:
+            return _Carrier(self, out)
+        if not isinstance(out, (list, tuple)):
+            msg = (f"{self.name}.{method} returned {describe_value(out)} for primitive "
+                   f"{primitive.name!r}, which has multiple results; it must return a list.")
+            raise TypeError(msg)
+        return [_Carrier(self, c) for c in out]
 
     def interpret(self, primitive: Primitive, carried: list[Any], params: dict[str, Any]
                   ) -> tuple[str, Any]:

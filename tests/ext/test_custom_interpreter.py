@@ -525,3 +525,17 @@ def test_named_axes_are_interpreted():
     np.testing.assert_allclose(nested(np.stack([X, X]))[0], 1.0 * np.full(3, 2 * np.sum(X)))
     with pytest.raises(NameError, match="'i'"):
         Counting().run(f, X)
+
+
+@pytest.mark.parametrize("returned, says", [
+    (NotImplemented, "apply returned NotImplemented for primitive 'sin'; .* NotImplementedError"),
+    (None, "apply returned None for primitive 'sin'; .* return statement missing"),
+    ("text", "carries 'text', whose type is not known")])
+def test_wrong_results_name_the_primitive(returned, says):
+    class Wrong(core.Interpreter):
+        def apply(self, primitive, values, params):
+            return returned
+
+    with pytest.raises(TypeError, match=says) as caught:
+        Wrong().run(lax.sin, 1.0)
+    assert any("interpreted primitive 'sin'" in note for note in caught.value.__notes__)

@@ -118,6 +118,16 @@ def test_errors_end_it():
     assert report.ended.startswith("division by zero") and not report.findings and not report.ok
 
 
+def test_the_note_about_tracebacks_is_left_out():
+    report = mjax_ext.explain(lambda x: lax.sin("x"), X)
+    assert "not a valid array" in report.ended and "traceback" not in report.ended
+
+
+def test_transforms_are_a_list():
+    with pytest.raises(TypeError, match=r"transforms is a list of transformations, .*'grad'"):
+        mjax_ext.explain(lax.sin, X, transforms="grad")
+
+
 def test_nothing_stays_in_caches():
     p = half()
     f = mjax.jit(lambda x: mjax.vmap(p.bind)(x))

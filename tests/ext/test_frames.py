@@ -264,3 +264,19 @@ def test_a_program_that_closes_over_a_traced_value_is_named():
         return region_p.bind(*program.consts, 2.0,
                              program=partial_eval.convert_constvars_jaxpr(program))[0]
     assert float(mjax.grad(lifted)(3.0)) == 2.0
+
+
+def test_a_frame_of_a_param_that_is_not_in_the_schema():
+    p = core.Primitive("framed wrongly", multiple_results=True, params={"program": core.Jaxpr})
+    with pytest.raises(TypeError, match=r"\(program: Jaxpr\) does not have 'body'"):
+        core.Frame(p, "body")
+    assert p.frame is None
+
+
+def test_inline_of_another_number_of_operands():
+    p = core.Primitive("inlined wrongly", multiple_results=True, params={"program": core.Jaxpr})
+    core.Frame(p, "program")
+    p.def_lowering(lambda ctx, *operands, program: ctx.inline(program, *operands))
+    program = mjax.make_jaxpr(lax.sin)(1.0)
+    with pytest.raises(TypeError, match=r"1 inputs, of types ~float32\[\], was given 2 operands"):
+        mjax.jit(lambda x: p.bind(x, x, program=program))(1.0)

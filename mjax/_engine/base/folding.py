@@ -19,8 +19,9 @@ from mjax._engine.base.thread import thread
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NOTE = ("mjax left its own frames out of this traceback; "
-         "MJAX_TRACEBACK_FILTERING=off shows them.")
+#: The note on an error whose traceback was folded.
+FOLDED = ("mjax left its own frames out of this traceback; "
+          "MJAX_TRACEBACK_FILTERING=off shows them.")
 
 
 _PACKAGES = os.path.abspath(os.path.join(__file__, *[os.pardir] * 4))
@@ -66,8 +67,8 @@ def fold(error: BaseException) -> None:
     if folded is whole:
         return
     error.__traceback__ = folded
-    if _NOTE not in getattr(error, "__notes__", ()):
-        error.add_note(_NOTE)
+    if FOLDED not in getattr(error, "__notes__", ()):
+        error.add_note(FOLDED)
 
 
 def filter_traceback(tb: TracebackType) -> TracebackType | None:

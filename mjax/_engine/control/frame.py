@@ -57,7 +57,7 @@ class Frame(FrameTypes):
       param: the name of the param with the jaxpr.
 
     Raises:
-      TypeError: the primitive was made without `multiple_results=True`.
+      TypeError: the primitive does not have `multiple_results=True`, or its schema lacks the param.
 
     Example:
       >>> from mjax_ext import core
@@ -84,6 +84,11 @@ class Frame(FrameTypes):
         if not primitive.multiple_results:
             msg = (f"a frame for the primitive {primitive.name!r}: it holds a program, which gives "
                    "a list of results; make it with multiple_results=True.")
+            raise TypeError(msg)
+        schema, opens = primitive.schema, type(self).open is not Frame.open
+        if schema is not None and param not in schema.params and not opens:
+            msg = (f"a frame for the primitive {primitive.name!r}: name the param that holds the "
+                   f"program. Its schema ({schema}) does not have {param!r}.")
             raise TypeError(msg)
         self.primitive = primitive
         self.param = param

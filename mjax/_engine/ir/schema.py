@@ -99,12 +99,16 @@ def schema_of(params: Mapping[str, Any] | Schema, examples: Examples = ()) -> Sc
     """The schema with these params, whose types may be `NotRequired[...]`.
 
     Raises:
-      TypeError: a name is not a text, or a type is not a type.
+      TypeError: `params` is not a mapping, a name is not a text, or a type is not a type.
     """
     if isinstance(params, Schema):
         return params._replace(examples=examples) if examples else params
     if not params and not examples:
         return _WITHOUT_PARAMS
+    if not isinstance(params, Mapping):
+        msg = (f"params is {params!r}; it must be a dict from names of params to their types, such "
+               "as {'axis': int}.")
+        raise TypeError(msg)
     types, optional, bodies = {}, [], []
     for name, kind in params.items():
         if type(kind) is not type or type(name) is not str:

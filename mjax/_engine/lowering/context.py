@@ -469,6 +469,10 @@ class LoweringContext(RuleFacts):
         To lower into a region that is entered with other tokens, use a copy:
         `inner = ctx.replace(tokens=...); inner.inline(...); inner.tokens`.
         """
+        if len(operands) != len(jaxpr.invars):
+            raise LazyTypeError(lambda: (
+                f"inline: a jaxpr of {len(jaxpr.invars)} inputs, of types "
+                f"{', '.join(map(str, jaxpr.in_avals))}, was given {len(operands)} operands."))
         mctx = self.module_context
         names = token_names(jaxpr.effects)
         results, tokens = mctx.walk(mctx, jaxpr, self.constants, flat(operands),

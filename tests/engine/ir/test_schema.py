@@ -176,3 +176,8 @@ def test_the_printer_shows_bodies_as_the_schema_says():
     assert str(rewritten(p, program=BODY, name="f")).splitlines()[1:6] == [
         "    b:f32[3] = apply[", "      name=f", "      program={ lambda  ; c:f32[3]. let",
         "            d:f32[3] = sin c", "          in (d,) }"]
+
+
+def test_params_are_a_mapping():
+    with pytest.raises(TypeError, match=r"params is 'axis'; it must be a dict from names"):
+        core.Primitive("of text", params="axis")

@@ -69,3 +69,18 @@ def test_a_rule_that_was_left_out_is_not_a_finding(rule):
     assert report.ok, report
     why = report.not_checked[rule]
     assert why == "its author left it out: Products are left as they are." or rule == "transpose"
+
+
+def test_params_that_the_schema_does_not_have():
+    p = core.primitive_from_function("times_of_params", lambda x, *, n: x * n, params={"n": int})
+    for params, says in (({}, "'n' is missing"), ({"m": 3}, "'m' is unknown")):
+        (finding,) = check_primitive(p, X, **params).findings
+        assert finding.rule == "params" and says in finding.verdict
+    (finding,) = check_primitive(p, X, n=3.0).findings
+    assert finding.rule == "params" and "3.0 of type float" in finding.verdict
+
+
+def test_the_transpose_of_a_function_that_is_not_linear_is_not_a_finding():
+    p = core.primitive_from_function("cube_from_function", lambda x: x ** 3)
+    report = check_primitive(p, X)
+    assert report.ok, report
