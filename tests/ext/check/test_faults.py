@@ -76,7 +76,8 @@ def test_params_that_the_schema_does_not_have():
     for params, says in (({}, "'n' is missing"), ({"m": 3}, "'m' is unknown")):
         (finding,) = check_primitive(p, X, **params).findings
         assert finding.rule == "params" and says in finding.verdict
-    (finding,) = check_primitive(p, X, n=3.0).findings
+    with mjax.enable_checks(False):
+        (finding,) = check_primitive(p, X, n=3.0).findings
     assert finding.rule == "params" and "3.0 of type float" in finding.verdict
 
 
