@@ -370,7 +370,7 @@ CLIENTS = [
     "lineax==0.1.1", "mctx==0.0.71", "numpyro==0.22.0", "optax==0.2.8", "optimistix==0.1.0",
     "rlax==0.1.9", "tensorflow-probability==0.25.0"]
 #: Those whose wheels do not have their tests.
-SDISTS = ["blackjax==1.7.1", "tinygp==0.3.1"]
+SDISTS = ["tinygp==0.3.1"]
 
 
 @nox.session

@@ -45,16 +45,17 @@ def run_suite(suite, sdists, *options):
     with tempfile.TemporaryDirectory() as folder:
         endings = Path(folder) / "endings"
         endings.touch()
-        command = [sys.executable, "-P", "-m", "pytest", "-q",
+        command = [sys.executable, "-m", "pytest", "-q",
                    "-p", "recorder", "-p", "no:cacheprovider",
                    f"--suite-root={root}", f"--endings={endings}", f"--rootdir={root}", "-n", "2",
                    "--tb=short", "--continue-on-collection-errors", *suite.options, *options,
                    str(root / suite.tests)]
-        # mctx reads its data from `../mctx`.
+        # mctx reads its data from `../mctx`. The folder is not on the path: haiku has a `typing`.
         cwd = root if suite.sdist else root / suite.tests.partition("/")[0]
         path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
         subprocess.run(command, cwd=cwd, check=False,
-                       env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"})
+                       env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1",
+                            "JAX_PLATFORMS": "cpu"})
         rows = [json.loads(line) for line in endings.read_text().splitlines()]
     ended = {}
     for name, outcome, seconds in rows:

@@ -21,6 +21,5 @@ SUITES = [
     Suite("optax", "0.2.8", "optax", one_in=16),
     Suite("mctx", "0.0.71", "mctx/_src/tests"),
     Suite("haiku", "0.0.17", "haiku/_src", one_in=32),
-    Suite("blackjax", "1.7.1", "tests", sdist=True, one_in=16, options=()),
     Suite("tinygp", "0.3.1", "tests", sdist=True, options=()),
 ]
