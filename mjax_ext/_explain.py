@@ -106,7 +106,7 @@ def explain(f: Callable[..., Any], *args: Any,
 
     Raises:
       ValueError: a transformation or a platform is unknown.
-      TypeError: `transforms` is one text.
+      TypeError: `transforms` or `platforms` is one name.
 
     Example:
       >>> import mjax_ext
@@ -117,15 +117,15 @@ def explain(f: Callable[..., Any], *args: Any,
       >>> [(finding.primitive, finding.rule) for finding in report.findings]
       [('half', 'jvp'), ('half', 'batch')]
     """
+    for name, several in (("transforms", transforms), ("platforms", platforms)):
+        if isinstance(several, str):
+            msg = f"explain: {name} is a list of names, such as [{several!r}], not {several!r}."
+            raise TypeError(msg)
     asked = [mjax.default_backend()] if platforms is None else list(platforms)
     for platform in asked:
         if platform not in PLATFORMS:
             msg = f"explain: unknown platform {platform!r}. Platforms: {', '.join(PLATFORMS)}."
             raise ValueError(msg)
-    if isinstance(transforms, str):
-        msg = (f"explain: transforms is a list of transformations, such as [{transforms!r}], not "
-               f"{transforms!r}.")
-        raise TypeError(msg)
     for transform in transforms:
         if not callable(transform) and transform not in _TRANSFORMS:
             msg = (f"explain: unknown transformation {transform!r}. Names: "

@@ -81,7 +81,7 @@ def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:
 
     Source: mjax's own; `docs/policy.md` says what a generation promises.
     """
-    if generation not in GENERATIONS:
+    if not isinstance(generation, str) or generation not in GENERATIONS:
         raise GenerationError(_unknown(generation), generation)
     _check_jaxlib(generation, jaxlib)
     _warn_of_mixtures(generation, sys._getframe(1).f_globals)
@@ -91,7 +91,7 @@ def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:
 def _unknown(generation: Any) -> str:
     call = f"mjax_ext.require({generation!r})"
     exist = f"mjax {__version__} has the generations {', '.join(GENERATIONS)}"
-    if generation in RETIRED:
+    if isinstance(generation, str) and generation in RETIRED:
         return (f"{call}: the generation {generation!r} is retired; {RETIRED[generation]} is the "
                 f"last release of mjax that has it: pip install 'mjax=={RETIRED[generation]}'. "
                 f"{exist}, with jaxlib {jaxlib_version}. See {_PAGE}.")

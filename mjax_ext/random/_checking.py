@@ -104,7 +104,7 @@ def check_prng_impl(impl: Any, *, seeds: Sequence[int] = (0, 1, 2, 12345, 2**31 
     Raises:
       WrongRulesError: an `AssertionError`; there are findings, and `raise_for_findings` is set.
       TypeError: `impl` is not a generator.
-      ValueError: there are less than two seeds, or equal ones.
+      ValueError: there are less than two seeds, or equal ones, or some beyond 32 bits.
 
     Example:
       >>> from mjax_ext.random import check_prng_impl, define_prng_impl, threefry_prng_impl as fry
@@ -117,6 +117,9 @@ def check_prng_impl(impl: Any, *, seeds: Sequence[int] = (0, 1, 2, 12345, 2**31 
     impl = resolve_impl(impl)
     if len(set(seeds)) < len(seeds) or len(seeds) < 2:
         msg = f"check_prng_impl: give two or more different seeds, got {seeds}."
+        raise ValueError(msg)
+    if not all(-2**31 <= seed < 2**31 for seed in seeds):
+        msg = f"check_prng_impl: seeds are integers of 32 bits, got {seeds}."
         raise ValueError(msg)
     report = _Check(impl, seeds).report()
     if raise_for_findings:

@@ -123,11 +123,6 @@ def test_the_note_about_tracebacks_is_left_out():
     assert "not a valid array" in report.ended and "traceback" not in report.ended
 
 
-def test_transforms_are_a_list():
-    with pytest.raises(TypeError, match=r"transforms is a list of transformations, .*'grad'"):
-        mjax_ext.explain(lax.sin, X, transforms="grad")
-
-
 def test_nothing_stays_in_caches():
     p = half()
     f = mjax.jit(lambda x: mjax.vmap(p.bind)(x))
@@ -142,6 +137,10 @@ def test_unknown_names():
         mjax_ext.explain(lax.sin, X, transforms=["gard"])
     with pytest.raises(ValueError, match="unknown platform 'gpu0'"):
         mjax_ext.explain(lax.sin, X, platforms=["gpu0"])
+    for name, several in (("transforms", "grad"), ("platforms", "cpu")):
+        text = rf"{name} is a list of names, such as \['{several}'\], not '{several}'"
+        with pytest.raises(TypeError, match=text):
+            mjax_ext.explain(lax.sin, X, **{name: several})
 
 
 def test_the_command(tmp_path):

@@ -240,3 +240,8 @@ def test_a_batch_that_is_not_mapped():
     for seeds in ((1,), (1, 1)):
         with pytest.raises(ValueError, match="two or more different seeds"):
             ext.check_prng_impl(IMPL, seeds=seeds)
+
+
+def test_seeds_beyond_32_bits_are_refused():
+    with pytest.raises(ValueError, match="seeds are integers of 32 bits, got"):
+        ext.check_prng_impl("threefry2x32", seeds=(0, 2**32))

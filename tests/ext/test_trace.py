@@ -358,6 +358,20 @@ def test_a_call_primitive_calls_one_function():
             p.bind(1.0, subfuns=functions)
 
 
+@pytest.mark.parametrize("how", [lambda f: f, mjax.jit, mjax.grad])
+def test_a_function_without_a_list_of_results_is_named(how):
+    p = core.CallPrimitive("called for one")
+    f = lambda x: p.bind(x, subfuns=(lu.wrap_init(lambda x: lax.sin(x)),))[0]
+    with pytest.raises(TypeError, match=r"calls <lambda> at .*test_trace.py:\d+, which returned "
+                       r".*; functions of flat values return a list"):
+        how(f)(1.0)
+
+
+def test_params_come_last():
+    with pytest.raises(TypeError, match="the last argument is a dict of the params"):
+        primitives.sin_p.bind_with_trace(core.find_top_trace(()), (X,))
+
+
 def test_equations_give_functions_with_rules_back():
     forward = mjax.custom_jvp(lambda x, y: lax.sin(x) * y)
     forward.defjvp(lambda p, t: (forward(*p), 100.0 * t[0]))

@@ -40,7 +40,7 @@ def test_it_gives_the_namespace():
     assert v1.interpreters.ad.Zero is mjax_ext.interpreters.ad.Zero
 
 
-@pytest.mark.parametrize("generation", ["v2", "v0", "V1", "", 1, None])
+@pytest.mark.parametrize("generation", ["v2", "v0", "V1", "", 1, None, ["v1"]])
 def test_unknown_generations_are_refused(generation):
     text = refused(generation)
     assert "there is no such generation" in text and "--upgrade mjax" in text

@@ -231,6 +231,9 @@ class Primitive:
           args: the operands.
           more: their types, which are not needed and may be left out; then a dict of the params.
         """
+        if not more or not isinstance(more[-1], Mapping):
+            msg = f"{self.name}.bind_with_trace: the last argument is a dict of the params."
+            raise TypeError(msg)
         previous, thread.interpreter = thread.interpreter, trace
         try:
             return Primitive.bind(self, *args, **more[-1])

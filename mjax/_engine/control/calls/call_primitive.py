@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NotRequired
 
@@ -11,7 +12,9 @@ from mjax._engine.control.calls.wrapped import WrappedFun, wrap_init
 from mjax._engine.control.frame import Frame
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.flat import describe_function
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 
 
@@ -28,8 +31,12 @@ def call_impl(f: Any, *args: Any, **params: Any) -> list[Any]:
       >>> core.call_impl(lu.wrap_init(lambda x: [x + 1]), 1, name="region")
       [2]
     """
-    outs: list[Any] = f.call_wrapped(*args)
-    return outs
+    outs = f.call_wrapped(*args)
+    if not isinstance(outs, (list, tuple)):
+        msg = (f"a call primitive calls {describe_function(f.f)}, which returned "
+               f"{describe_value(outs)}; functions of flat values return a list.")
+        raise TypeError(msg)
+    return list(outs)
 
 
 class TakesFunctions(Primitive):
@@ -126,7 +133,7 @@ class CallPrimitive(TakesFunctions):
     def staged(self, f: WrappedFun, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         """Applies the primitive to the program of a function."""
         jaxpr, consts = lift_tracers(stage(
-            f.call_wrapped, list(map(typeof, args)), f.debug_info._replace(arg_names=None)))
+            functools.partial(call_impl, f), list(map(typeof, args)), f.debug_info._replace(arg_names=None)))
         outs: list[Any] = thread.interpreter.process(
             self, (*consts, *args), {**params, "call_jaxpr": jaxpr})
         return outs
