@@ -133,7 +133,8 @@ class CallPrimitive(TakesFunctions):
     def staged(self, f: WrappedFun, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         """Applies the primitive to the program of a function."""
         jaxpr, consts = lift_tracers(stage(
-            functools.partial(call_impl, f), list(map(typeof, args)), f.debug_info._replace(arg_names=None)))
+            functools.partial(call_impl, f), list(map(typeof, args)),
+            f.debug_info._replace(arg_names=None)))
         outs: list[Any] = thread.interpreter.process(
             self, (*consts, *args), {**params, "call_jaxpr": jaxpr})
         return outs
