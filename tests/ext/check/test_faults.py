@@ -10,6 +10,7 @@ import mjax
 from mjax import lax
 from mjax_ext import core
 from mjax_ext.check import Finding, WrongRulesError, check_primitive
+from mjax_ext.interpreters import partial_eval
 from tests.ext.check.faults import SILENT, TRIED, X, Y, product
 
 FAULTS = TRIED | SILENT
@@ -85,3 +86,12 @@ def test_the_transpose_of_a_function_that_is_not_linear_is_not_a_finding():
     p = core.primitive_from_function("cube_from_function", lambda x: x ** 3)
     report = check_primitive(p, X)
     assert report.ok, report
+
+
+def test_checks_after_one_of_jvp_that_did_not_end():
+    p = core.Primitive("dropped wrongly", multiple_results=True, params={})
+    p.def_abstract_eval(lambda x: [x, x])
+    p.def_lowering(lambda ctx, x: [x, x])
+    partial_eval.dce_rules[p] = lambda used, eqn: ([True], None)
+    report = check_primitive(p, X)
+    assert [f.rule for f in report.findings] == ["dce"], report
