@@ -163,7 +163,8 @@ def write_page(counts, programs):
     for name, (good, all_of) in programs.items():
         package = {"haiku": "dm-haiku"}.get(name, name)
         rows.append(f"| {name} {importlib.metadata.version(package)} | {all_of} | {good} |")
-    notes = [f"- {of}, `{name}`: {reason}" for (of, name), reason in ledger().items()]
+    notes = [f"- {of}, `{name.partition('::')[2]}`: {reason}"
+             for (of, name), reason in ledger().items()]
     text = PAGE.read_text().partition(MARK)[0]
     known = "\n".join(["", "Expected failures:", "", *notes]) if notes else "\nNone fails."
     PAGE.write_text(f"{text}{MARK}\n" + "\n".join(rows) + "\n" + known + "\n")
