@@ -142,4 +142,4 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
         in () : {NoDCEEffect} }
     """
     for leaf in tree_leaves(val):
-        dce_sink_p.bind(leaf, prevent_mlir_dce=prevent_mlir_dce)
+        dce_sink_p.bind(leaf, prevent_mlir_dce=bool(prevent_mlir_dce))
