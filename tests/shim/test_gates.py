@@ -66,10 +66,11 @@ def test_gate_is_used(gate):
 def test_only_the_table_compares_versions():
     """A branch on jaxlib's version anywhere else is an undeclared gate."""
     for file in PACKAGE.glob("*.py"):
-        if file.name in ("gate.py", "versions.py"):
+        # `facts` and `__main__` only report.
+        if file.name in ("gate.py", "versions.py", "facts.py", "__main__.py"):
             continue
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.Compare) and file.name != "__main__.py":
+            if isinstance(node, ast.Compare):
                 assert "version" not in ast.unparse(node), file.name
 
 
@@ -83,7 +84,8 @@ def test_who_uses_the_shim_asks_it_what_to_do():
     for package in ("mjax", "mjax_ext"):
         for path in (PACKAGE.parent / package).rglob("*.py"):
             text = path.read_text()
-            if "mjaxlib_shim" not in text:
+            # The doctor reports gates; it does nothing by them.
+            if "mjaxlib_shim" not in text or path.name == "doctor.py":
                 continue
             for node in ast.walk(ast.parse(text)):
                 if isinstance(node, ast.ImportFrom) and node.module.startswith("mjaxlib_shim"):
