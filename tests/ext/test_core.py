@@ -292,7 +292,9 @@ def test_types():
 
 
 def test_types_are_not_operands_of_compiled_programs():
+    # Where constants are arguments, before jaxlib 0.8.1, they are refused when the program runs.
+    text = "ShapeDtypeStruct.*( type of an array and no value|only where nothing is computed)"
     for shape in ((3,), ()):
         struct = mjax.ShapeDtypeStruct(shape, np.float32)
-        with pytest.raises(TypeError, match="ShapeDtypeStruct.* type of an array and no value"):
+        with pytest.raises(TypeError, match=text):
             mjax.jit(lambda x, s=struct: primitives.add_p.bind(x, s))(np.ones(shape, np.float32))
