@@ -469,13 +469,15 @@ class LoweringContext(RuleFacts):
         To lower into a region that is entered with other tokens, use a copy:
         `inner = ctx.replace(tokens=...); inner.inline(...); inner.tokens`.
         """
-        if len(operands) != len(jaxpr.invars):
+        mctx, values = self.module_context, flat(operands)
+        # Types of users' have any number of IR values.
+        if len(values) != len(jaxpr.invars) and (
+                len(values) != len(mctx.types_of(jaxpr.in_avals))):
             raise LazyTypeError(lambda: (
                 f"inline: a jaxpr of {len(jaxpr.invars)} inputs, of types "
                 f"{', '.join(map(str, jaxpr.in_avals))}, was given {len(operands)} operands."))
-        mctx = self.module_context
         names = token_names(jaxpr.effects)
-        results, tokens = mctx.walk(mctx, jaxpr, self.constants, flat(operands),
+        results, tokens = mctx.walk(mctx, jaxpr, self.constants, values,
                                     self.tokens.subset(names) if names else no_tokens)
         if names:
             self.tokens = self.tokens.update_tokens(tokens)

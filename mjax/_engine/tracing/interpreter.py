@@ -105,7 +105,7 @@ class Interpreter:
 
     @property
     def main(self) -> Any:
-        """What tells the traces of two applications of a transformation apart: this one itself."""
+        """Tells the traces of two applications of a transformation apart: this one itself."""
         return self
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any]
