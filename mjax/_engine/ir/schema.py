@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GenericAlias, UnionType
-from typing import Any, Literal, NotRequired, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin
 
 import numpy as np
 
@@ -103,12 +103,12 @@ def schema_of(params: Mapping[str, Any] | Schema, examples: Examples = ()) -> Sc
     """
     if isinstance(params, Schema):
         return params._replace(examples=examples) if examples else params
-    if not params and not examples:
-        return _WITHOUT_PARAMS
     if not isinstance(params, Mapping):
         msg = (f"params is {params!r}; it must be a dict from names of params to their types, such "
                "as {'axis': int}.")
         raise TypeError(msg)
+    if not params and not examples:
+        return _WITHOUT_PARAMS
     types, optional, bodies = {}, [], []
     for name, kind in params.items():
         if type(kind) is not type or type(name) is not str:
@@ -124,25 +124,36 @@ def schema_of(params: Mapping[str, Any] | Schema, examples: Examples = ()) -> Sc
     return Schema(types, frozenset(types).difference(optional), tuple(bodies), examples)
 
 
-#: The classes of `tuple[int, ...]` and of `int | None`.
-_TYPES = (GenericAlias, UnionType)
-
-
 def _check_type(name: Any, kind: Any) -> None:
     if not isinstance(name, str):
         msg = f"the name of a param is a text, not {name!r}."
         raise TypeError(msg)
-    if type(kind) not in _TYPES and not (isinstance(kind, type) or kind is None or kind is Any
-                                         or get_origin(kind) is not None):
-        msg = (f"the type of param {name!r} is {kind!r}; it must be a class, a type such as "
-               "tuple[int, ...] or int | None, or typing.Any.")
-        raise TypeError(msg)
-    if isinstance(kind, type) and kind is not Any:
-        try:
-            isinstance(None, kind)
-        except TypeError as error:  # such as a protocol's
-            msg = f"the type of param {name!r} is {kind!r}, which does not tell values: {error}."
-            raise TypeError(msg) from None
+    for part in _parts(kind):
+        origin = get_origin(part)
+        known = part is None or part is Any or origin in (Union, UnionType, Literal) or (
+            isinstance(part if origin is None else origin, type) and origin is not Annotated
+            and (origin is None or bool(get_args(part)) or isinstance(part, GenericAlias)))
+        if not known:
+            within = "" if part is kind else f", in {kind!r}"
+            msg = (f"the type of param {name!r} is {part!r}{within}; it must be a class, a type "
+                   "such as tuple[int, ...] or int | None, or typing.Any.")
+            raise TypeError(msg)
+        if origin is None and isinstance(part, type) and part is not Any:
+            try:
+                isinstance(None, part)
+            except TypeError as error:  # such as a protocol's
+                msg = (f"the type of param {name!r} is {part!r}, which does not tell values: "
+                       f"{error}.")
+                raise TypeError(msg) from None
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """A type, and those in it that `is_of` asks for values."""
+    yield kind
+    if get_origin(kind) in (Union, UnionType, tuple, frozenset):
+        for arg in get_args(kind):
+            if arg is not Ellipsis:
+                yield from _parts(arg)
 
 
 def _mentions_jaxpr(kind: Any) -> bool:
@@ -183,7 +194,7 @@ def is_of(value: Any, kind: Any) -> bool:
     if origin in (Union, UnionType):
         return any(is_of(value, arg) for arg in args)
     if origin is Literal:
-        return value in args
+        return any(type(value) is type(arg) and value == arg for arg in args)
     if origin is tuple:
         if not isinstance(value, tuple):
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NotRequired, Protocol
+from typing import Annotated, Any, Final, Literal, NotRequired, Protocol, Tuple  # noqa: UP035
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from mjax_ext.interpreters import ad, batching
 Jaxpr = core.Jaxpr
 X = np.ones(3, np.float32)
 BODY = mjax.make_jaxpr(lax.sin)(X)
+PROTOCOL = type("Proto", (Protocol,), {})
 
 TYPES = [
     # type, its text, values of it, values of others
@@ -32,7 +33,8 @@ TYPES = [
     (tuple[int, str], "tuple[int, str]", [(1, "a")], [(1,), ("a", 1)]),
     (tuple[tuple[int, int], ...], "tuple[tuple[int, int], ...]", [((1, 2),)], [(1, 2)]),
     (frozenset[str], "frozenset[str]", [frozenset("ab")], [frozenset([1]), {"a"}]),
-    (Literal["a", "b"], "Literal['a', 'b']", ["a"], ["c"]),
+    (Literal["a", "b"], "Literal['a', 'b']", ["a"], ["c", X]),
+    (Literal[1], "Literal[1]", [1], [True, 1.0, X]),
     (Callable[..., Any], "Callable", [print], [1]),
     (np.dtype, "dtype", [np.dtype("float32")], ["float32"]),
     (Jaxpr, "Jaxpr", [BODY], [None]),
@@ -83,8 +85,14 @@ def test_examples_may_be_made_later():
 
 @pytest.mark.parametrize(("params", "text"), [
     ({"axis": 3}, "type of param 'axis' is 3"), ({"axis": "int"}, "'int'; it must be a class"),
-    ({1: int}, "name of a param is a text"),
-    ({"axis": type("Proto", (Protocol,), {})}, "'axis' is .*Proto.*, which does not tell values")])
+    ({1: int}, "name of a param is a text"), ([], r"params is \[\]; it must be a dict"),
+    ({"axis": PROTOCOL}, "'axis' is .*Proto.*, which does not tell values"),
+    ({"axis": NotRequired[int | PROTOCOL]}, "'axis' is .*Proto.*, which does not tell values"),
+    ({"axis": tuple[PROTOCOL, ...]}, "'axis' is .*Proto.*, which does not tell values"),
+    ({"axis": Annotated[int, "size"]}, "'axis' is .*Annotated.*; it must be a class"),
+    ({"axis": Final[int]}, "'axis' is .*Final.*; it must be a class"),
+    ({"axis": Tuple}, "'axis' is typing.Tuple; it must be a class"),  # noqa: UP006
+    ({"axis": int | NotRequired[str]}, r"'axis' is typing.NotRequired\[str\], in .*; it must")])
 def test_what_is_not_a_schema(params, text):
     with pytest.raises(TypeError, match=text):
         core.Primitive("p", params=params)
