@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyArgumentError, LazyAxisError
+from mjax._engine.base.errors import LazyArgumentError, LazyAxisError, LazyValueError
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -186,6 +186,23 @@ def canonicalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 #: Types whose equal values are interchangeable.
 EXACT = frozenset({type(None), bool, int, str})
+
+
+def check_order(order: Sequence[int], ndim: int, who: str, given: Any) -> None:
+    """Refuses orders of an array's axes that do not name each axis once.
+
+    Args:
+      order: the axes.
+      ndim: how many the array has.
+      who: the call, for messages.
+      given: the order as the user gave it.
+
+    Raises:
+      ValueError: the order does not.
+    """
+    if sorted(order) != list(range(ndim)):
+        raise LazyValueError(lambda: (
+            f"{who}: {given} does not name each of the {ndim} axes of the array once."))
 
 
 def exact(value: Any) -> Any:

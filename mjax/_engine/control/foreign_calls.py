@@ -6,11 +6,13 @@ printed and exported where the function does not exist.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import check_order
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.schema import Pairs
@@ -69,8 +71,8 @@ def build_ffi_lowering_function(
       operation; the params become attributes.
 
     Raises:
-      ValueError: when it is called: the convention does not have attributes, a layout has tiles, or
-        there are not as many layouts as operands or results.
+      ValueError: when it is called: the convention does not have attributes, a layout has tiles or
+        does not name each axis once, or there are not as many layouts as operands or results.
 
     Example:
       >>> from mjax_ext.core import Primitive, ShapedArray
@@ -120,8 +122,8 @@ def ffi_lowering(
       attributes, as by `mjax_ext.interpreters.mlir.ir_attribute`.
 
     Raises:
-      ValueError: when it is called: the convention does not have attributes, a layout has tiles, or
-        there are not as many layouts as operands or results.
+      ValueError: when it is called: the convention does not have attributes, a layout has tiles or
+        does not name each axis once, or there are not as many layouts as operands or results.
 
     Example:
       >>> from mjax_ext.core import Primitive, ShapedArray
@@ -172,24 +174,26 @@ def _shape(aval: Any) -> tuple[Any, ...]:
     return () if aval is abstract_token else physical_aval(aval).shape
 
 
-def order_of(aval: Any, layout: Any) -> Order:
+def order_of(aval: Any, layout: Any, who: str) -> Order:
     """A layout as XLA has it: minor to major.
 
     Args:
       aval: the type of the array or token.
       layout: a `Layout`, an order minor to major, or None: row-major.
+      who: the operand or result of a call, for messages.
 
     Raises:
-      ValueError: it has tiles.
+      ValueError: it has tiles, or does not name each axis once.
     """
+    ndim = len(_shape(aval))
     if layout is None:
-        return tuple(range(len(_shape(aval))))[::-1]
-    if not hasattr(layout, "major_to_minor"):
-        return tuple(layout)
-    if layout.tiling is not None:
+        return tuple(range(ndim))[::-1]
+    if getattr(layout, "tiling", None) is not None:
         raise LazyValueError(lambda: (
-            f"{layout} has tiles, which foreign functions do not take. Leave tiling out."))
-    return tuple(layout.major_to_minor[::-1])
+            f"{who}: {layout} has tiles, which foreign functions do not take. Leave tiling out."))
+    order = tuple(map(operator.index, getattr(layout, "major_to_minor", layout)))
+    check_order(order, ndim, who, layout)
+    return order[::-1] if hasattr(layout, "major_to_minor") else order
 
 
 def one_for_each(who: str, what: str, avals: Sequence[Any], given: Sequence[Any] | None
@@ -216,7 +220,9 @@ def one_for_each(who: str, what: str, avals: Sequence[Any], given: Sequence[Any]
 
 def _orders(ctx: Any, what: str, avals: Sequence[Any], given: Sequence[Any] | None
             ) -> list[Order]:
-    return list(map(order_of, avals, one_for_each(ctx.primitive.name, what, avals, given)))
+    name = ctx.primitive.name
+    return [order_of(aval, layout, f"{name}: {what} {i}") for i, (aval, layout) in enumerate(
+        zip(avals, one_for_each(name, what, avals, given), strict=True))]
 
 
 # ---- the primitive ---------------------------------------------------------------------

@@ -8,6 +8,7 @@ from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import check_order
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
@@ -17,7 +18,7 @@ from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import constrain, of_batch, refuse_manual
 from mjax._engine.runtime.arrays.devices import Device
-from mjax._engine.runtime.arrays.layouts import Format, check_order, layout_behind, sharding_behind
+from mjax._engine.runtime.arrays.layouts import Format, layout_behind, sharding_behind
 from mjax._engine.runtime.arrays.memory_order import ordered
 from mjax._engine.runtime.arrays.resharding import shares_memory
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding
@@ -155,7 +156,7 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         src = _source(x)
     out = device_put_p.bind(x, device=device, src=src)
     if layout is not None:
-        check_order(layout, typeof(x).ndim, "device_put")
+        check_order(layout.major_to_minor, typeof(x).ndim, "device_put", layout)
         if is_array(out):
             out = ordered(out, layout)
     if (donate or may_alias is False) and is_array(x) and is_array(out):

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import check_order
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.emit import ir, op
 from mjax._engine.primitives.linear import define_linear
-from mjax._engine.runtime.arrays.layouts import Layout, check_order
+from mjax._engine.runtime.arrays.layouts import Layout
 from mjax._engine.tracing.primitive import EnginePrimitive
 
 layout_constraint_p = EnginePrimitive("layout_constraint", params={"layout": Layout})
@@ -19,7 +20,7 @@ layout_constraint_p = EnginePrimitive("layout_constraint", params={"layout": Lay
 
 @layout_constraint_p.def_abstract_eval
 def _type(x: Any, *, layout: Layout) -> Any:
-    check_order(layout, x.ndim, "with_layout_constraint")
+    check_order(layout.major_to_minor, x.ndim, "with_layout_constraint", layout)
     return x
 
 

@@ -120,14 +120,3 @@ def layout_behind(given: Any, who: str) -> Layout | None:
         raise LazyNotImplementedError(lambda: (
             f"{who}: {layout} has tiles, which arrays of mjax do not have. Leave tiling out."))
     return layout
-
-
-def check_order(layout: Layout, ndim: int, who: str) -> None:
-    """Refuses layouts that do not name each axis once.
-
-    Raises:
-      ValueError: the layout does not.
-    """
-    if sorted(layout.major_to_minor) != list(range(ndim)):
-        raise LazyValueError(lambda: (
-            f"{who}: {layout} does not name each of the {ndim} axes of the array once."))

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.util import Keyed, pickled_as
+from mjax._engine.base.util import Keyed, check_order, pickled_as
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import AbstractRef, is_reference
 from mjax._engine.ir.types import AbstractValue, ManualAxisType, ShapedArray, typeof
 from mjax._engine.runtime.arrays.constraints import check_rank, resolved
-from mjax._engine.runtime.arrays.layouts import (
-    Format,
-    Layout,
-    check_order,
-    layout_behind,
-    sharding_behind,
-)
+from mjax._engine.runtime.arrays.layouts import Format, Layout, layout_behind, sharding_behind
 from mjax._engine.tracing.variance import typed_axes
 
 
@@ -64,7 +58,7 @@ class ShapeDtypeStruct(Keyed):
         aval = ShapedArray(tuple(shape), dtypes.dtype_behind(dtype), weak_type)
         layout = layout_behind(sharding, "ShapeDtypeStruct")
         if layout is not None:
-            check_order(layout, aval.ndim, "ShapeDtypeStruct")
+            check_order(layout.major_to_minor, aval.ndim, "ShapeDtypeStruct", layout)
         elif type(sharding) is Format and sharding.layout is not None:
             msg = "ShapeDtypeStruct: Layout.AUTO leaves the layout open; give one, or None."
             raise TypeError(msg)

@@ -16,11 +16,12 @@ from typing import Any
 from mjax._engine.base.monitoring import LOWER
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import check_order
 from mjax._engine.ir.jaxpr import Jaxpr, Literal
 from mjax._engine.ir.references import INSIDE
 from mjax._engine.lowering.module import LoweredModule, lower_to_module
 from mjax._engine.runtime.arrays.donation import ArgumentNames, Donation, settle
-from mjax._engine.runtime.arrays.layouts import Format, Layout, check_order, sharding_behind
+from mjax._engine.runtime.arrays.layouts import Format, Layout, sharding_behind
 from mjax._engine.runtime.dispatch.device_assignment import (
     Place,
     check_demands,
@@ -195,7 +196,8 @@ def _layouts(what: str, asked: Asked, given: Sequence[Any], avals: Sequence[Any]
     found = {i: one.layout for i, one in enumerate(given)
              if type(one) is Format and isinstance(one.layout, Layout)}
     for i, layout in found.items():
-        check_order(layout, avals[i].ndim, f"{asked.name}: {what}_shardings of {i}")
+        check_order(layout.major_to_minor, avals[i].ndim,
+                    f"{asked.name}: {what}_shardings of {i}", layout)
     return found
 
 

@@ -15,7 +15,7 @@ from mjax._engine.control.opaque_calls import check_method
 from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
 from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.custom_call_ir import frozen
-from mjax._engine.runtime.arrays.layouts import Layout, check_order
+from mjax._engine.runtime.arrays.layouts import Layout
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.tracing.interpreter import Tracer
 
@@ -132,10 +132,9 @@ def _layouts(what: str, avals: Sequence[Any], given: Sequence[Any] | None) -> tu
     orders = []
     for i, (aval, layout) in enumerate(zip(
             avals, one_for_each("ffi_call", what, avals, given), strict=True)):
-        order = order_of(aval, layout if layout is None or isinstance(layout, Layout)
-                         else tuple(map(operator.index, layout))[::-1])
-        check_order(Layout(order[::-1]), len(order_of(aval, None)), f"ffi_call: {what} {i}")
-        orders.append(order)
+        orders.append(order_of(
+            aval, layout if layout is None or isinstance(layout, Layout) else Layout(layout),
+            f"ffi_call: {what} {i}"))
     return tuple(orders)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 from mjax import ShapeDtypeStruct, ffi
+from mjax.experimental.layout import Layout
 from mjax_ext.core import Primitive
 from mjaxlib_shim import foreign_gates
 from mjaxlib_shim.custom_calls import cuts_stacks
@@ -119,4 +120,8 @@ def test_lowering_rules_take_a_layout_for_each_operand_and_result(what):
     for count in (0, 2):
         p.def_lowering(ffi.ffi_lowering("called", **{f"{what}_layouts": [None] * count}))
         with pytest.raises(ValueError, match=f"{count} {what} layouts .* for 1 {what}s"):
+            mjax.jit(p.bind).lower(np.ones(2))
+    for layout in ((), (0, 0), (1,), Layout((0, 1))):
+        p.def_lowering(ffi.ffi_lowering("called", **{f"{what}_layouts": [layout]}))
+        with pytest.raises(ValueError, match=f"called: {what} 0: .* each of the 1 axes of the arr"):
             mjax.jit(p.bind).lower(np.ones(2))
