@@ -21,18 +21,6 @@ from mjax._engine.tracing.registration import CALLS, check_rule, is_traceable
 
 Params = dict[str, Any]
 Convert = Callable[[Params], Params]
-#: Rules that take an equation, and give one or several.
-_OF_EQUATIONS = ("dce", "recompute")
-
-
-def _rule(field: str) -> Any:
-    """The property of a rule: that of the primitive behind, with the old params."""
-
-    def read(self: Alias) -> Any:
-        rule = getattr(self.target, field)
-        return None if rule is None else self.converted(field, rule, self.to_new, self.to_old)
-
-    return property(read)
 
 
 class Alias(Primitive):
@@ -51,24 +39,6 @@ class Alias(Primitive):
     target: Primitive
     to_new: Convert
     to_old: Convert
-    abstract_eval = _rule("abstract_eval")
-    axis_batch = _rule("axis_batch")
-    batch = _rule("batch")
-    cast_varying = _rule("cast_varying")
-    collective_axes = _rule("collective_axes")
-    dce = _rule("dce")
-    discharge = _rule("discharge")
-    impl = _rule("impl")
-    jvp = _rule("jvp")
-    linearize = _rule("linearize")
-    partial_eval = _rule("partial_eval")
-    pretty = _rule("pretty")
-    recompute = _rule("recompute")
-    scope = _rule("scope")
-    staging = _rule("staging")
-    transpose = _rule("transpose")
-    typecheck = _rule("typecheck")
-    users_rule = _rule("users_rule")
 
     def __init__(self, target: Primitive, schema: Schema, to_new: Convert, to_old: Convert, *,
                  before: str):
@@ -161,9 +131,10 @@ class Alias(Primitive):
             inner = rule.function
             return traced(lambda *args, **params: inner(*args, **convert(params)),
                           rule.multiple_results)
-        if field in _OF_EQUATIONS:
+        call = CALLS[field]
+        if call.leading[-1:] == ("eqn",):
             return functools.wraps(rule)(functools.partial(_on_equation, rule, convert, back))
-        if not CALLS[field].params:
+        if not call.params:
             return functools.wraps(rule)(lambda params: rule(convert(params)))
 
         @functools.wraps(rule)
@@ -171,6 +142,20 @@ class Alias(Primitive):
             return rule(*args, **convert(params))
 
         return adapted
+
+
+def _rule(field: str) -> Any:
+    """The property of a rule: that of the primitive behind, with the old params."""
+
+    def read(self: Alias) -> Any:
+        rule = getattr(self.target, field)
+        return None if rule is None else self.converted(field, rule, self.to_new, self.to_old)
+
+    return property(read)
+
+
+for _field in CALLS.keys() - {"lowering"}:  # a primitive has several of these
+    setattr(Alias, _field, _rule(_field))
 
 
 def _on_equation(rule: Any, convert: Convert, back: Convert, *args: Any) -> Any:
@@ -193,7 +178,7 @@ def program(jaxpr: Jaxpr, aliases: Mapping[Primitive, Alias]) -> Jaxpr:
     """
     if not aliases or not isinstance(jaxpr, Jaxpr):
         return jaxpr
-    key = "generation", *map(id, aliases.values())
+    key = "generation", *aliases.values()
     found: Jaxpr = jaxpr.cached(key, lambda: _program(jaxpr, aliases))
     return found
 
