@@ -62,7 +62,7 @@ from mjax._numpy.metadata import __array_api_version__
 _NUMBERS = (np.ndarray, np.generic, int, float, complex, Tracer)
 _REFUSED = (list, tuple, set, dict)
 #: The result for unknown short calls; see `ShortCalls`.
-_UNKNOWN: Any = (None, None, None)
+_UNKNOWN: Any = (None,) * 5
 
 
 def _is_operand(other: Any, symbol: str) -> bool:
@@ -91,7 +91,8 @@ def _binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any,
             if kind is Array:
                 # A shortcut without the function: both are concrete, and their call is known.
                 if type(self) is Array and thread.interpreter is evaluation:
-                    settings, run, _ = known.get((self._placement, other._placement), _UNKNOWN)
+                    settings, run, _, _, _ = known.get(
+                        (self._placement, other._placement), _UNKNOWN)
                     if settings is thread.settings:
                         return run((self._buffer, other._buffer))
             elif kind is not float and kind is not int and not _is_operand(other, symbol):

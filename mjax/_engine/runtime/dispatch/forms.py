@@ -264,8 +264,14 @@ def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequ
         except Exception as error:
             explain_failure(error, names, buffers)
             raise
-        return out_tree.unflatten(map(Array, outs, placements))
+        # The same as `Array(x, p)` for each, without Python calls.
+        arrays: list[Array] = [*map(object.__new__, classes)]
+        for array, buffer, placement in zip(arrays, outs, placements):
+            array._buffer = buffer
+            array._placement = placement
+        return out_tree.unflatten(arrays)
 
+    classes = (Array,) * len(placements)
     return run
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from mjax._engine.base.folding import fold
 from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import ThreadState, thread
-from mjax._engine.base.util import exact
+from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure
@@ -32,8 +32,6 @@ _flatten = registry.flatten
 placement_of = operator.attrgetter("_placement")
 #: The most forms of calls of one function.
 _MOST_FORMS = 8
-#: More than the number of arguments of any call.
-_ANY_NUMBER = 1 << 30
 
 #: Takes any call under evaluation the long way: from its positional and keyword arguments, its key
 #: or None, and the arguments of its program.
@@ -61,8 +59,8 @@ class Caches:
     """Known calls of one function under one set of options.
 
     Attributes:
-      short: the key of a call -> its first settings, a function of buffers for these, and what it
-        executes if the result is one array (see `forms.runner_of`), else None;
+      short: the key of a call -> its first settings, a function of buffers for these, and the three
+        parts of `forms.runner_of` if the result is one array, else None three times;
         `(settings, key)` -> the same for other settings.
       calls: (settings, placements, rest of the key) -> runners.
       traces: (settings, axes, structure, static arguments, types) -> trace.
@@ -111,34 +109,37 @@ class ShortCalls:
         """
         known, takers, new = self.known, self.takers, object.__new__
         of_new_form, under_others = self.of_new_form, self.under_others
-        # The number of leading positional arguments that are never static.
-        plain = max(0, min(self.numbers, default=_ANY_NUMBER))
+        # Whether the first two positional arguments are never static.
+        plain = min(self.numbers, default=2) >= 2
 
-        def jitted(*args: Any, **kwargs: Any) -> Any:
+        # Two parameters of its own cost less than a tuple of arguments.
+        def jitted(x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /, *args: Any, **kwargs: Any) -> Any:
             try:
                 # The state of the thread is read once: a read costs as much as the rest of the key.
                 mine = thread.__dict__
                 if "interpreter" in mine and mine["interpreter"] is not evaluation:
-                    return staged(args, kwargs)
+                    return staged(_arguments(x, y, args), kwargs)
                 key: Any = None
-                values: Sequence[Any] = ()
-                count = len(args)
                 # The commonest forms are written out, since every step counts.
-                if kwargs or count > plain:
+                if args or kwargs or not plain:
                     pass
-                elif count == 1:
-                    x, = args
+                elif y is NOT_GIVEN:
                     if type(x) is Array:
-                        key, values = x._placement, (x._buffer,)
+                        key = x._placement
+                        values: Sequence[Any] = (x._buffer,)
                     elif type(x) is np.ndarray:
-                        key, values = (x.dtype, x.shape), args
-                elif count == 2:
-                    x, y = args
-                    if type(x) is Array is type(y):
-                        key, values = (x._placement, y._placement), (x._buffer, y._buffer)
-                elif not count:
-                    key = ()
+                        key = x.dtype, x.shape
+                        values = (x,)
+                    elif x is NOT_GIVEN:
+                        key = values = ()
+                elif type(x) is Array is type(y):
+                    key = x._placement, y._placement
+                    values = x._buffer, y._buffer
                 if key is None:
+                    if y is not NOT_GIVEN:
+                        args = x, y, *args
+                    elif x is not NOT_GIVEN:
+                        args = x,
                     for take in takers:
                         taken = take(args, kwargs)
                         if taken is not None:
@@ -146,16 +147,16 @@ class ShortCalls:
                             break
                     else:
                         key, values = of_new_form(args, kwargs)
+                    x = y = NOT_GIVEN
                 try:
-                    settings, run, one = known[key]
+                    settings, run, execute, handlers, placement = known[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
                     settings = None
-                now = mine["settings"] if "settings" in mine else ThreadState.settings  # noqa: SIM401
-                if settings is now:
-                    if one is None:
+                if settings is (mine["settings"] if "settings" in mine  # noqa: SIM401
+                                else ThreadState.settings):
+                    if execute is None:
                         return run(values)
                     # The same as `run`, without a Python call.
-                    execute, handlers, placement = one
                     try:
                         buffer, = execute(values).consume_with_handlers(handlers)
                     except Exception as error:
@@ -166,7 +167,8 @@ class ShortCalls:
                     result._placement = placement
                     return result
                 run = under_others(key) if settings is not None else None
-                return evaluated(args, kwargs, key, values) if run is None else run(values)
+                return (evaluated(_arguments(x, y, args), kwargs, key, values) if run is None
+                        else run(values))
             except Exception as error:
                 fold(error)
                 raise
@@ -232,7 +234,14 @@ class ShortCalls:
         first = self.known.get(key)
         run = _with_hosted(run, values)
         self.known.put(key if first is None or first[0] is settings else (settings, key),
-                       (settings, run, getattr(run, "one", None)))
+                       (settings, run, *getattr(run, "one", (None, None, None))))
+
+
+def _arguments(x: Any, y: Any, others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The positional arguments, of which the first two have parameters of their own."""
+    if y is not NOT_GIVEN:
+        return x, y, *others
+    return others if x is NOT_GIVEN else (x,)
 
 
 def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed | None:
