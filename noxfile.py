@@ -439,22 +439,50 @@ def package(session):
 
 #: Tests of the installed wheel: what depends on the files it has, and some of everything.
 PACKAGED = [f"tests/{name}.py" for name in (
-    "test_tiny", "test_errors", "test_faces", "test_package", "shim/test_versions")]
+    "test_tiny", "test_errors", "test_faces", "test_package", "generations/test_require",
+    "shim/test_versions")]
 
 
 def _check_wheel(session, wheel):
-    """The files of the checkout's packages are in the wheel; its page has no local links."""
+    """The files of the checkout's packages, and the pages, are in the wheel; the page of the
+    package does not have local links."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         page = archive.read(metadata).decode()
-    tracked = session.run("git", "ls-files", "mjax", "mjax_ext", "mjaxlib_shim", external=True,
-                          silent=True).splitlines()
+    tracked = session.run("git", "ls-files", "mjax", "mjax_ext", "mjaxlib_shim", "docs/**.md",
+                          external=True, silent=True).splitlines()
+    tracked = [re.sub("^docs/", "mjax/docs/", name) for name in tracked]
     if missing := [*set(tracked) - names, *(n for n in names - set(tracked)
                                             if ".dist-info/" not in n)]:
         session.error("\n".join(["the wheel and the checkout differ in:", *sorted(missing)]))
     if local := re.findall(r"\]\((?!https?:)[^)]*\)", page):
         session.error("\n".join(["links that lead nowhere from a package page:", *local]))
+
+
+@nox.session
+def downstream(session):
+    """A package that builds on v1: its own nox session, on the wheel, in fresh environments.
+
+    On the oldest jaxlib, one between and the newest for this Python. Arguments go to its pytest.
+    """
+    jaxlibs = [*CUT[:2], _newest_here(session)]
+    _install(session, requirements=["build>=1.2", "nox>=2025.10.14"])
+    folder = Path(session.create_tmp()).resolve()
+    built, copy, report = (folder / name for name in ("dist", "downstream", "report.json"))
+    for old in (built, copy):
+        shutil.rmtree(old, ignore_errors=True)
+    report.unlink(missing_ok=True)
+    session.run("python", "-m", "build", "--wheel", "--outdir", built, silent=True)
+    (wheel,) = built.glob("*.whl")
+    _check_wheel(session, wheel)
+    shutil.copytree(ROOT / "examples" / "downstream", copy)
+    session.chdir(copy)  # far from the checkout's packages
+    session.run("python", "-m", "nox", "-s", "tests", "--report", report, "--", *session.posargs,
+                env={"MJAX": str(wheel), "JAXLIBS": " ".join(jaxlibs), "PYTHONPATH": ""})
+    ran = [cell["args"]["jaxlib"] for cell in json.loads(report.read_text())["sessions"]]
+    if ran != jaxlibs:
+        session.error(f"the cells that ran are {ran}, not {jaxlibs}")
 
 
 @nox.session

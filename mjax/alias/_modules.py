@@ -10,6 +10,7 @@ from typing import Any
 
 import mjaxlib_shim
 from mjax._engine.base.absent import why_absent
+from mjax._engine.base.pages import page
 from mjax.alias._table import CLOSED, LIVE, OPEN, SEARCHED
 
 #: The name that this package has below `mjax`, and that jax does not have.
@@ -111,4 +112,4 @@ def why_missing(module: str, name: str) -> str:
     for home in SEARCHED:
         if hasattr(importlib.import_module(home), name):
             return f"{said} Use {home}.{name}."
-    return f"{said} docs/alias.md lists the names that it provides."
+    return f"{said} {page('alias.md')} lists the names that it provides."

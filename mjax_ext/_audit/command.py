@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mjax._engine.base.pages import page
 from mjax_ext._audit.files import files
 from mjax_ext._audit.findings import Finding, find, star_exports
 from mjax_ext._audit.jax_names import table
@@ -135,7 +136,7 @@ def _summary(done: Audit) -> Iterator[str]:
     jax = [finding for finding in found if finding.kind.startswith("jax")]
     if jax:
         named = sum(finding.replacement is not None for finding in jax)
-        why = "; docs/extension_names.md says why others do not" * (named < len(jax))
+        why = f"; {page('extension_names.md')} says why others do not" * (named < len(jax))
         yield f"  {named} of the {_many(len(jax), 'use')} of jax's names have a replacement{why}"
     if {"generation", "head"} <= {finding.kind for finding in found}:
         yield "  The library mixes a generation with the head: what the former promises is lost."

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from mjax._engine.base.pages import page
 from mjax_ext._audit.surface import Surface
 
-_ABSENT = Path(__file__).with_name("absent.txt")
 _PACKAGE = Path(__file__).parents[2] / "mjax"
 _CORE = ("core", "core.primitives", "util", "api_util", "mjax.errors", "mjax")
 _STATE = ("state.discharge", "core", "core.primitives", "mjax.ref", "mjax")
@@ -139,9 +139,11 @@ def why_absent(module: str, name: str) -> str:
 
 @functools.cache
 def _reasons() -> dict[tuple[str, str], str]:
-    """(Last part of the module, name) -> reason: the table of docs/extension_names.md."""
+    """(Last part of the module, name) -> reason: the last table of docs/extension_names.md."""
     found, module = {}, ""
-    for line in _ABSENT.read_text(encoding="utf-8").splitlines():
+    text = Path(page("extension_names.md")).read_text(encoding="utf-8")
+    rows = text.partition("## Names without a counterpart")[2].splitlines()
+    for line in (row for row in rows if row.startswith("| `")):
         names, reason = line.strip("| ").rsplit(" | ", 1)
         for path in re.findall(r"`([^`]+)`", names):
             module = name_of(path.rpartition(".")[0]) or module

@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mjax._engine.base.pages import page
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.primitive import Primitive
 from mjax_ext._generations.aliases import Alias, program, with_applications
@@ -136,4 +137,4 @@ def why_absent(module: str, name: str) -> str:
     if gone:
         return f"{text}. {gone[-1].warning(generation)}"
     return text if generation == "head" else (
-        f"{text}. mjax_ext/manifest.toml lists what generations have: see docs/policy.md.")
+        f"{text}. mjax_ext/manifest.toml lists what generations have: see {page('policy.md')}.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from mjax._engine.base.pages import page
 from mjax._engine.ir.schema import Schema, schema_of
 from mjax_ext._generations.aliases import Alias
 from mjax_ext._generations.tables import AdaptedTable
@@ -68,7 +69,7 @@ class Change:
         Args:
           generation: the generation, or `head`.
         """
-        return f"{self.name} {self.what()}, in {generation}. See docs/policy.md."
+        return f"{self.name} {self.what()}, in {generation}. See {page('policy.md')}."
 
     def codemod(self) -> Codemod:
         """The rule by which the codemod rewrites uses; `kind` is `none` where people have to."""

@@ -13,12 +13,11 @@ from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
+from mjax._engine.base.pages import page
 from mjax._engine.base.util import closest
 from mjax._engine.base.version import __version__
 from mjax_ext._manifest import GENERATIONS, RETIRED
 from mjaxlib_shim import jaxlib_version
-
-_PAGE = "docs/policy.md"
 
 
 class GenerationError(ImportError):
@@ -90,27 +89,28 @@ def require(generation: str, *, jaxlib: str | None = None) -> ModuleType:
 
 def _unknown(generation: Any) -> str:
     call = f"mjax_ext.require({generation!r})"
-    exist = f"mjax {__version__} has the generations {', '.join(GENERATIONS)}"
+    exist = (f"mjax {__version__} has the generations {', '.join(GENERATIONS)}, with jaxlib "
+             f"{jaxlib_version}. See {page('policy.md')}.")
     if isinstance(generation, str) and generation in RETIRED:
         return (f"{call}: the generation {generation!r} is retired; {RETIRED[generation]} is the "
                 f"last release of mjax that has it: pip install 'mjax=={RETIRED[generation]}'. "
-                f"{exist}, with jaxlib {jaxlib_version}. See {_PAGE}.")
+                f"{exist}")
     if generation == "head":
         return (f"{call}: the head is not a generation. Its names may change with every release; "
                 f"import them from mjax_ext itself, and pin mjax: pip install "
-                f"'mjax=={__version__}'. {exist}, with jaxlib {jaxlib_version}. See {_PAGE}.")
+                f"'mjax=={__version__}'. {exist}")
     meant = closest(generation.lower(), GENERATIONS) if isinstance(generation, str) else None
     return (f"{call}: there is no such generation"
             + (f"; did you mean {meant!r}? " if meant else ". ")
-            + f"{exist}, with jaxlib {jaxlib_version}. A later mjax may have it: "
-            f"pip install --upgrade mjax. See {_PAGE}.")
+            + f"A later mjax may have it: pip install --upgrade mjax. {exist}")
 
 
 def _check_jaxlib(generation: str, jaxlib: Any) -> None:
     if jaxlib is None:
         return
     call, installed = f"mjax_ext.require({generation!r}, jaxlib={jaxlib!r})", jaxlib_version
-    about = f"mjax {__version__} has the generations {', '.join(GENERATIONS)}. See {_PAGE}."
+    about = (f"mjax {__version__} has the generations {', '.join(GENERATIONS)}. "
+             f"See {page('policy.md')}.")
     try:
         wanted = SpecifierSet(jaxlib)
     except (InvalidSpecifier, TypeError, AttributeError):
@@ -140,7 +140,7 @@ def _warn_of_mixtures(generation: str, caller: dict[str, Any]) -> None:
                 + "\n  ".join(others[:10])
                 + f"\nThese names are not of {generation}: the promise of a generation is not "
                 f"theirs. Import them from mjax_ext.{generation}, or list them for yourself with "
-                f"python -m mjax_ext audit. See {_PAGE}.")
+                f"python -m mjax_ext audit. See {page('policy.md')}.")
         warnings.warn(text, MixedGenerationsWarning, stacklevel=3)
 
 

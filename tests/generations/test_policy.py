@@ -6,14 +6,18 @@ import ast
 import functools
 import re
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import mjax
+from mjax._engine.base import pages
+from mjax._engine.base.pages import page
 from mjax_ext import _manifest, core, v1
 from mjax_ext.__main__ import COMMANDS
-from mjax_ext._generations.chain import CHAIN
+from mjax_ext._generations.chain import CHAIN, why_absent
+from mjax_ext._generations.change import Renamed
 from mjax_ext.interpreters import ad, batching, mlir, partial_eval
 from mjaxlib_shim import FLOOR, NEWEST
 
@@ -54,9 +58,33 @@ def test_changes_are_in_the_changelog():
 
 
 def test_pages_that_texts_point_to_exist():
-    for path in (ROOT / "mjax_ext").rglob("*.py"):
-        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text()):
-            assert (ROOT / page).exists(), f"{path} points to {page}"
+    """In the checkout; a wheel has them in `mjax/docs`, where `page` looks first."""
+    pointers = [(path, name) for folder in ("mjax", "mjax_ext", "mjaxlib_shim")
+                for path in (ROOT / folder).rglob("*.py") for name in re.findall(
+                    r"""(?:docs/|page\(["'])([\w/-]+\.md)""", path.read_text())]
+    assert {name for _, name in pointers} > {"policy.md", "extension_names.md", "alias.md"}
+    for path, name in pointers:
+        assert Path(page(name)).is_file(), f"{path} points to {name}"
+
+
+def test_wheels_have_the_pages_that_texts_point_to(tmp_path, monkeypatch):
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"]["wheel"]
+    assert "docs" in wheel["only-include"] and wheel["sources"] == {"docs": "mjax/docs"}
+    assert wheel["exclude"] == ["/docs/*.py"]
+    installed = tmp_path / "mjax" / "docs" / "policy.md"
+    installed.parent.mkdir(parents=True)
+    installed.touch()
+    monkeypatch.setattr(pages, "_FOLDERS", (installed.parent, *pages._FOLDERS))
+    assert page("policy.md") == str(installed) and Path(page("audit.md")).exists()
+    assert page("nothing.md") == "docs/nothing.md"
+
+
+def test_warnings_point_to_the_policy():
+    change = Renamed("old", "new", since="v2", why="")
+    for text in (change.warning("head"), why_absent("mjax_ext.v1", "gone")):
+        file, = re.findall(r"(\S+\.md)\.$", text)
+        assert Path(file).is_file() and file.endswith("policy.md")
 
 
 def test_commands_that_texts_name_exist():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import re
 from pathlib import Path
 
 import pytest
@@ -227,9 +228,9 @@ def test_libraries_that_mix_the_head_with_a_generation(tmp_path):
 
 def test_pointers_to_pages(tmp_path, capsys):
     path = library(tmp_path / "lib", a="from jax.core import Tracer, thread_local_state")
-    page = "docs/extension_names.md"
-    assert f"1 of the 2 uses of jax's names have a replacement; {page}" in run(capsys, path)[1]
-    assert (Path(__file__).parents[3] / page).exists()
+    told = run(capsys, path)[1]
+    page, = re.findall("1 of the 2 uses of jax's names have a replacement; ([^ ]+) says why", told)
+    assert page.endswith("docs/extension_names.md") and Path(page).exists()
 
 
 def test_distributions(capsys):
