@@ -18,6 +18,7 @@ from mjax._engine.tracing.interpreter import axes_in_scope, call_with
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at, describe_value
+from mjax._engine.tracing.rule_results import refuse_other_count
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax_ext.core._entering import enter
 
@@ -182,7 +183,8 @@ class Interpreter:
           The same pytree with the data of the results.
 
         Raises:
-          TypeError: `aval` gives no type, or `apply` no result; names the class and the method.
+          TypeError: `aval` gives no type, or `apply` no result or another number of them; names
+            the class and the method.
         """
         interp = _Running(thread.interpreter, self)
         with axes_in_scope(interp.axes.items()), engine.running(interp):
@@ -300,14 +302,15 @@ class _Running(engine.Interpreter):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             try:
                 method, out = self.interpret(primitive, list(map(self.carried_by, args)), params)
-                return self.results(primitive, method, out)
+                return self.results(primitive, method, out, args, params)
             except Exception as error:
                 self.name_method(error, primitive)
                 raise
         finally:
             thread.interpreter = self
 
-    def results(self, primitive: Primitive, method: str, out: Any) -> Any:
+    def results(self, primitive: Primitive, method: str, out: Any, args: Sequence[Any],
+                params: dict[str, Any]) -> Any:
         """The values that the function sees for what a method returned."""
         if out is None or out is NotImplemented:
             msg = (f"{self.name}.{method} returned {out} for primitive {primitive.name!r}; it must "
@@ -321,6 +324,7 @@ class _Running(engine.Interpreter):
             msg = (f"{self.name}.{method} returned {describe_value(out)} for primitive "
                    f"{primitive.name!r}, which has multiple results; it must return a list.")
             raise TypeError(msg)
+        refuse_other_count(primitive, f"{self.name}.{method}", out, args, params)
         return [_Carrier(self, c) for c in out]
 
     def interpret(self, primitive: Primitive, carried: list[Any], params: dict[str, Any]

@@ -15,6 +15,7 @@ from mjax._engine.control.custom.as_functions import (
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_results import refuse_other_count
 
 
 class _TraceMeta(type):
@@ -51,7 +52,8 @@ class Trace(Interpreter, metaclass=_TraceMeta):
 
     Raises:
       NotImplementedError: at an application whose method the subclass does not define.
-      TypeError: a method gives None, or not a list for several results; names it.
+      TypeError: a method gives None, or not a list for several results, or another number of them;
+        names it.
 
     Example:
       >>> from mjax_ext import core
@@ -189,8 +191,11 @@ class Trace(Interpreter, metaclass=_TraceMeta):
             (f,) = rest.pop("subfuns")
             return self._apart("process_call", primitive, args, lambda: self.process_call(
                 primitive, f, list(args), rest))
-        return self._apart("process_primitive", primitive, args, lambda: self.process_primitive(
+        out = self._apart("process_primitive", primitive, args, lambda: self.process_primitive(
             primitive, list(args), params))
+        if primitive.multiple_results:
+            refuse_other_count(primitive, f"{self.name}.process_primitive", out, args, params)
+        return out
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         return self._custom(call.frame.primitive, functions_of(call), values)

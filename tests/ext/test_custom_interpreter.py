@@ -527,6 +527,26 @@ def test_named_axes_are_interpreted():
         Counting().run(f, X)
 
 
+@pytest.mark.parametrize("change", [lambda outs: [*outs, outs[0]], lambda outs: outs[1:]],
+                         ids=["too many", "too few"])
+def test_a_result_for_each_of_the_primitives(change):
+    class Wrong(core.Interpreter):
+        def apply(self, primitive, values, params):
+            return change(primitive.bind(*values, **params))
+
+        def call(self, jaxpr, values, params):
+            return change(values)
+
+    split = lambda x: lax.split(x, [1, 1])[0]
+    with pytest.raises(TypeError, match=r"Wrong.apply returned .*'split', which has 2 results"):
+        Wrong().run(split, np.ones(2))
+    loop = lambda x: lax.fori_loop(0, 3, lambda i, x: 2.0 * x, x)
+    with pytest.raises(TypeError, match=r"Wrong.apply returned .* 'scan', which has 2 results"):
+        Wrong().run(loop, 1.0)
+    with pytest.raises(TypeError, match=r"Wrong.call returned .* primitive 'jit', which has 1 res"):
+        Wrong().run(mjax.jit(lax.sin), 1.0)
+
+
 @pytest.mark.parametrize("returned, says", [
     (NotImplemented, "apply returned NotImplemented for primitive 'sin'; .* NotImplementedError"),
     (None, "apply returned None for primitive 'sin'; .* return statement missing"),

@@ -144,11 +144,17 @@ def pulled(x):
 
 pulled.defvjp(lambda x: (lax.sin(x), None), lambda _, ct: (ct,))
 several_p = core.Primitive("several", multiple_results=True)
+several_p.def_abstract_eval(lambda x: [x, x])
 
 
 class Listing(Noting):
     def process_primitive(self, primitive, tracers, params):
         return [Tracer(self, X)]
+
+
+class Three(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        return [Tracer(self, X)] * 3
 
 
 region_p = core.CallPrimitive("region")
@@ -162,6 +168,8 @@ REGION = lambda x: region_p.bind(x, subfuns=(lu.wrap_init(lambda x: [lax.sin(x)]
      "Listing.process_primitive returned a list of 1 .*'sin'; it must return a value"),
     (Single, several_p.bind, TypeError,
      "Single.process_primitive returned .* for primitive 'several'; it must return a list"),
+    (Three, several_p.bind, TypeError,
+     "Three.process_primitive returned a list of 3 .* 'several', which has 2 results"),
     (type("Bare", (core.Trace,), {"__init__": lambda self, p: core.Trace.__init__(self)}), lax.sin,
      NotImplementedError, r"Bare does not interpret primitive sin: define "
                           r"Bare.process_primitive\(primitive, tracers, params\)"),
@@ -170,7 +178,7 @@ REGION = lambda x: region_p.bind(x, subfuns=(lu.wrap_init(lambda x: [lax.sin(x)]
     (Noting, pulled, NotImplementedError, "a call of pulled, .* define "
                                           "Noting.process_custom_vjp_call"),
     (Noting, REGION, NotImplementedError, "a call by region: define Noting.process_call"),
-], ids=["None", "list", "no list", "nothing", "jvp", "vjp", "call"])
+], ids=["None", "list", "no list", "three", "nothing", "jvp", "vjp", "call"])
 def test_mistakes_in_traces_name_class_and_method(cls, f, error, text):
     with pytest.raises(error, match=text):
         run(cls, f, X)

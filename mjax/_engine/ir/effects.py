@@ -85,8 +85,30 @@ QUESTIONS = {
 }
 
 
+def _check_policy(name: str, policy: Any) -> None:
+    if not isinstance(policy, EffectPolicy):
+        msg = (f"{name}.policy is {policy!r} of type {type(policy).__name__}; it must be a "
+               "core.EffectPolicy, such as EffectPolicy(remat=False).")
+        raise TypeError(msg)
+    for field, value in zip(policy._fields, policy, strict=True):
+        kinds: Any = (str, type(None)) if field == "token" else bool
+        if not isinstance(value, kinds):
+            msg = (f"{name}.policy has {field}={value!r}; it must be "
+                   f"{'a text or None' if field == 'token' else 'True or False'}.")
+            raise TypeError(msg)
+    if policy.token is not None and not policy.ordered:
+        msg = (f"{name}.policy names the token {policy.token!r}, but is not ordered: only ordered "
+               "effects have a token. Add ordered=True, or leave the token out.")
+        raise ValueError(msg)
+
+
 class Effect:
     """Base class of effects; instances are compared by identity unless they define equality.
+
+    Raises:
+      TypeError: a subclass is made whose policy is not an `EffectPolicy`, or has a field of another
+        type.
+      ValueError: its policy names a token, but is not ordered.
 
     Example:
       >>> class Logging(Effect):
@@ -94,6 +116,10 @@ class Effect:
     """
 
     policy: ClassVar[EffectPolicy] = EffectPolicy()
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        _check_policy(cls.__name__, cls.policy)
 
     def __repr__(self) -> str:
         return type(self).__name__
@@ -111,7 +137,7 @@ class OperandEffect(Effect):
 
     Raises:
       TypeError: a subclass is made whose policy is ordered. Data flow already orders the effects
-        on one operand.
+        on one operand. See `Effect` too.
 
     Example:
       >>> class Read(OperandEffect):

@@ -97,6 +97,33 @@ def check_values(primitive: Any, rule: str, out: Any, avals: Sequence[Any],
                  f"{declared[i]}.", source)
 
 
+def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],
+                       params: dict[str, Any]) -> None:
+    """Refuses lists that do not have an element for each result of a primitive.
+
+    Args:
+      primitive: the primitive; it has multiple results.
+      who: the method that returned the list, for messages.
+      outs: the list.
+      args: the operands.
+      params: the params.
+
+    Raises:
+      TypeError: names the method and the primitive.
+    """
+    if primitive.abstract_eval is None:
+        return
+    try:
+        count = len(primitive.infer(list(map(typeof, args)), params)[0])
+    except (TypeError, ValueError):
+        return  # the method takes operands that the primitive itself does not
+    if len(outs) != count:
+        msg = (f"{who} returned {describe_value(outs)} for primitive {primitive.name!r}, which has "
+               f"{count} result{'' if count == 1 else 's'}; it must return a list with an element "
+               "for each.")
+        raise TypeError(msg)
+
+
 def discharged(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[Any, Mapping[int, Any]]:
     """The results of an equation on contents of references, and their new contents by operand."""
     primitive = eqn.primitive

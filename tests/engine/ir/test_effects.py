@@ -10,6 +10,7 @@ from mjax._engine.ir.effects import (
     QUESTIONS,
     Effect,
     EffectPolicy,
+    OperandEffect,
     describe,
     forbidden,
     join_effects,
@@ -65,6 +66,18 @@ def test_policies_are_immutable_and_say_yes_by_default():
     assert (values.pop("ordered"), values.pop("token")) == (False, None)
     assert all(values.values())
     assert Effect.policy == policy
+
+
+@pytest.mark.parametrize(("policy", "error", "text"), [
+    (True, TypeError, "Odd.policy is True of type bool; it must be a core.EffectPolicy"),
+    (EffectPolicy, TypeError, "Odd.policy is <class .*it must be a core.EffectPolicy"),
+    (EffectPolicy(ordered="log"), TypeError, "has ordered='log'; it must be True or False"),
+    (EffectPolicy(ordered=True, token=3), TypeError, "has token=3; it must be a text or None"),
+    (EffectPolicy(token="log"), ValueError, "names the token 'log', but is not ordered")])
+@pytest.mark.parametrize("base", [Effect, OperandEffect])
+def test_policies_that_are_refused(policy, error, text, base):
+    with pytest.raises(error, match=text):
+        type("Odd", (base,), {"policy": policy})
 
 
 def test_effects_are_compared_by_identity_unless_they_say_otherwise():
