@@ -70,6 +70,24 @@ def test_a_primitive_with_a_frame_has_every_transformation(name):
         np.testing.assert_allclose(actual, wanted, 1e-5, 1e-6)
 
 
+BINDS = {
+    "evaluation": lambda f, *args: f(*args), "jit": lambda f, *args: mjax.jit(f)(*args),
+    "jvp": lambda f, *args: mjax.jvp(f, args, args), "make_jaxpr": lambda f, *args:
+        mjax.make_jaxpr(f)(*args), "grad": lambda f, *args: mjax.grad(f)(*args),
+    "vmap": lambda f, *args: mjax.vmap(lambda _: f(*args))(X)}
+
+
+@pytest.mark.parametrize("name", BINDS)
+def test_operands_that_the_program_does_not_take(name):
+    program = mjax.make_jaxpr(lax.sin)(np.float32(1))
+    f = lambda *args: region_p.bind(*args, program=program)[0]
+    BINDS[name](f, 1.0)
+    for args in (X,), (1.0, 1.0), (np.float16(1),):
+        with pytest.raises(TypeError, match=(
+                r"region of a program that takes float32\[\] applied to .*: the operands must")):
+            BINDS[name](f, *args)
+
+
 def test_transformations_transform_the_program():
     def names(jaxpr):
         return [e.primitive.name for e in jaxpr.eqns]
@@ -276,8 +294,8 @@ def test_a_frame_of_a_param_that_is_not_in_the_schema():
 def test_inline_of_another_number_of_operands():
     p = core.Primitive("inlined wrongly", multiple_results=True, params={"program": core.Jaxpr})
     core.Frame(p, "program")
-    p.def_lowering(lambda ctx, *operands, program: ctx.inline(program, *operands))
+    p.def_lowering(lambda ctx, *operands, program: ctx.inline(program, *operands, *operands))
     program = mjax.make_jaxpr(lax.sin)(1.0)
     says = r"1 inputs, of types ~float32\[\], was given 2 operands"
-    with mjax.enable_checks(False), pytest.raises(TypeError, match=says):
-        mjax.jit(lambda x: p.bind(x, x, program=program))(1.0)
+    with pytest.raises(TypeError, match=says):
+        mjax.jit(lambda x: p.bind(x, program=program))(1.0)

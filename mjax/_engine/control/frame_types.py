@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of
 from mjax._engine.control.declarations import Declarations
-from mjax._engine.control.held import Held
+from mjax._engine.control.held import Held, Params
 from mjax._engine.ir.effects import Effects, renumbered
-from mjax._engine.ir.types import same_type_but_weak
+from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.operands import no_axes
 from mjax._engine.tracing.primitive import Primitive
 
@@ -44,6 +44,20 @@ class FrameTypes(Declarations):
             if not same_type_but_weak(before, after):
                 msg = f"{self.primitive}: the carry {before} becomes {after}"
                 raise TypeError(msg)
+
+    def check_operands(self, args: Sequence[Any], params: Params) -> None:
+        """Refuses operands that the program does not take. They may vary otherwise, as long as the
+        equation is not made.
+
+        Raises:
+          TypeError: their number or a type differs; shows both.
+        """
+        self.primitive.check_params(params)
+        held, avals = self.open(params), list(map(typeof, args))
+        expected = [*avals[:self.aside], *(self.outer(held, a, how) for a, how in zip(
+            held.body.in_avals, held.ins, strict=True))]
+        if len(avals) != len(expected) or not all(map(same_array_type, avals, expected)):
+            _refuse_operands(self.primitive, expected, avals)
 
     def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
         """The axes along which operands vary, and params for them; see `tracing.primitive`."""
@@ -89,6 +103,12 @@ def check_program_inputs(primitive: Primitive, expected: Sequence[Any], avals: S
       TypeError: their number or a type differs; shows both.
     """
     if len(avals) != len(expected) or not all(map(same_type_but_weak, avals, expected)):
-        msg = (f"{primitive} of a program that takes {', '.join(map(str, expected))} "
-               f"applied to {', '.join(map(str, avals))}")
-        raise TypeError(msg)
+        _refuse_operands(primitive, expected, avals)
+
+
+def _refuse_operands(primitive: Primitive, expected: Sequence[Any], avals: Sequence[Any]
+                     ) -> NoReturn:
+    msg = (f"{primitive} of a program that takes {', '.join(map(str, expected)) or 'nothing'} "
+           f"applied to {', '.join(map(str, avals)) or 'nothing'}: the operands must have the "
+           "types of the program's inputs.")
+    raise TypeError(msg)

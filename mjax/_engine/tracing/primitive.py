@@ -100,9 +100,8 @@ class Primitive:
       own_varying: the abstract evaluation sets the mesh axes along which results vary; otherwise
         they vary as the operands do.
       exact_params: names of params whose equal values cache keys tell apart, such as 1, 1.0 and
-        True, or 0.0 and -0.0 (`base.util.exact`). True means all; it is the default for users'
-        primitives. The engine's primitives name params with numbers that are not sizes, axes or
-        flags.
+        True, or 0.0 and -0.0 (`base.util.exact`). True: all, as for users' primitives; those of the
+        engine name params with numbers that are not sizes, axes or flags.
 
     Example:
       >>> from mjax_ext.core import Primitive
@@ -216,6 +215,8 @@ class Primitive:
           One value, or a list of them if `multiple_results`.
         """
         try:
+            if self.frame is not None and not self.own:
+                self.frame.check_operands(args, params)
             return thread.interpreter.process(self, args, params)
         except Exception as error:
             if type(error) is LazyArgumentError:
