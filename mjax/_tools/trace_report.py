@@ -14,11 +14,11 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.monitoring import COMPILE, LOWER, TRACE
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import current_traceback, summarize
-from mjax._engine.runtime.dispatch.spans import Span, recorders
+from mjax._engine.runtime.dispatch.spans import guards, recorders
 from mjax._engine.tracing.flat import describe_function, function_name
+from mjax._tools.spans import Span, read
 
 _PHASES = {TRACE: "trace", LOWER: "lower", COMPILE: "compile"}
-_NOWHERE = "<unknown source>"
 #: Reasons that a row of the table shows.
 _SHOWN = 3
 
@@ -60,28 +60,30 @@ class TraceReport:
     """
 
     def __init__(self) -> None:
-        self._spans: list[Span] = []
-        self._lock = threading.Lock()
+        #: Entries that refer to functions and jaxprs; read, and left, when the recording ends.
+        self._entries: list[tuple[Any, ...]] = []
+        self._read: list[Span] | None = None
+        self._record = self._entries.append
+        recorders.append(self._record)
         self._start = time.perf_counter()
         self.wall = 0.0
 
-    def tracing(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
-        """Told of each trace before it begins."""
-
-    def ended(self, span: Span) -> None:
-        """Told of each span."""
-        with self._lock:
-            self._spans.append(span)
-
     def _finish(self) -> None:
         self.wall = time.perf_counter() - self._start
+        recorders.remove(self._record)
+        self._read = self._spans
+        self._entries.clear()
+
+    @property
+    def _spans(self) -> list[Span]:
+        return read(list(self._entries)) if self._read is None else self._read
 
     @property
     def rows(self) -> list[TraceRow]:
         """The rows of the table."""
         groups: dict[tuple[str, str], list[Span]] = {}
         for span in sorted(self._spans, key=lambda s: s.start):
-            groups.setdefault((_site(span), span.name), []).append(span)
+            groups.setdefault((span.site, span.name), []).append(span)
         found = []
         for (site, name), spans in groups.items():
             seconds = {phase: sum(s.own for s in spans if s.event == event)
@@ -148,13 +150,8 @@ class TraceReport:
             file.write(forms[form]())
 
 
-def _site(span: Span) -> str:
-    frame = span.site
-    return f"{frame.file}:{frame.line} ({frame.function})" if frame else _NOWHERE
-
-
 def _span(span: Span, start: float) -> dict[str, Any]:
-    return {"phase": _PHASES[span.event], "function": span.name, "line": _site(span),
+    return {"phase": _PHASES[span.event], "function": span.name, "line": span.site,
             "start": span.start - start, "seconds": span.seconds, "own": span.own,
             "thread": span.thread, "equations": span.equations, "reasons": span.reasons}
 
@@ -164,7 +161,7 @@ def trace_report() -> Iterator[TraceReport]:
     """Records every trace, lowering and compilation of the body of a `with` statement.
 
     All threads are recorded. `python -m mjax trace script.py` does it for a whole program. Calls of
-    programs that are compiled already cost nothing.
+    programs that are compiled already cost nothing. What was traced is kept until the body ends.
 
     Returns:
       A context manager that gives a `TraceReport`: by call site how often, how long, how many
@@ -178,11 +175,9 @@ def trace_report() -> Iterator[TraceReport]:
       2
     """
     report = TraceReport()
-    recorders.append(report)
     try:
         yield report
     finally:
-        recorders.remove(report)
         report._finish()
 
 
@@ -193,7 +188,7 @@ class _NoRetrace:
         self._thread = threading.get_ident()
         self._places: set[str] = set()
 
-    def tracing(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
+    def __call__(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
         """Told of each trace before it begins."""
         if threading.get_ident() != self._thread or (
                 getattr(function, "__module__", None) or "").startswith("mjax."):
@@ -208,9 +203,6 @@ class _NoRetrace:
         msg = (f"no_retrace: {function_name(function)} would be traced again, for the call at "
                f"{summarize(current_traceback())}. The function is {place}.\n{why}")
         raise RuntimeError(msg)
-
-    def ended(self, span: Span) -> None:
-        """Told of each span."""
 
 
 @contextmanager
@@ -228,9 +220,9 @@ def no_retrace() -> Iterator[None]:
       >>> with mjax.debug.no_retrace():
       ...   y = f(1.0), f(2.0)
     """
-    recorder = _NoRetrace()
-    recorders.append(recorder)
+    guard = _NoRetrace()
+    guards.append(guard)
     try:
         yield
     finally:
-        recorders.remove(recorder)
+        guards.remove(guard)

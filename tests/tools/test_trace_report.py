@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dis
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
 import mjax
 import mjax.numpy as jnp
-from mjax._engine.runtime.dispatch.spans import recorders
+from benchmarks import reports
+from mjax._engine.runtime.dispatch.spans import guards, recorders
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,6 +144,51 @@ def test_failed_traces_end_their_spans():
     assert _row(report, "bad").traces == 1 and _row(report, "outer").compilations == 1
 
 
+def test_a_trace_that_was_not_kept_is_a_reason():
+    f = _function()
+    with mjax.debug.trace_report() as report:
+        for _ in range(2):
+            mjax.clear_caches()
+            f(jnp.ones(3))
+        assert _row(report, "outer").traces == 2  # before it ends, too
+    (reason,) = _row(report, "outer").reasons
+    assert reason.startswith("no argument, static value or setting: its last trace was not kept")
+
+
+def test_the_closest_of_earlier_calls_is_compared():
+    f = _function()
+    f(jnp.ones(3, int))
+    with mjax.debug.trace_report() as report:
+        for x, kwargs in ((jnp.ones((2, 2)), {}), (jnp.ones((2, 2), int), {"n": 5}),
+                          (jnp.ones(3), {}), (jnp.ones((2, 2), bool), {"n": 5})):
+            f(x, **kwargs)
+    assert _row(report, "outer").reasons == (
+        "argument x: now float32[2,2], before int32[3] (shape, dtype)",
+        "static argument 'n': now 5, before not given; "
+        "argument x: now int32[2,2], before float32[2,2] (dtype)",
+        "argument x: now float32[3], before float32[2,2] (shape)",
+        "argument x: now bool[2,2], before int32[2,2] (dtype)")
+
+
+def test_a_report_that_has_ended_keeps_nothing_alive():
+    """While it records, it refers to functions and jaxprs; then to texts and numbers."""
+    f = _function()
+    with mjax.debug.trace_report() as report:
+        f(jnp.ones(3))
+    function = weakref.ref(f)
+    del f
+    gc.collect()
+    assert function() is None
+    assert _row(report, "outer").equations == 4
+
+
+def test_recording_runs_hardly_more_bytecodes():
+    """At most 3 percent more, and nothing without a report; see `benchmarks/reports.py`."""
+    for name, call in reports.programs().items():
+        off, on = reports.both(call)
+        assert off < on <= (1 + reports.GOAL) * off, (name, off, on)
+
+
 def test_files(tmp_path):
     f = _function()
     with mjax.debug.trace_report() as report:
@@ -181,7 +229,7 @@ def test_reports_nest_and_end():
     f(jnp.ones(4))
     rows = [row.traces for row in whole.rows if row.function == "outer"]
     assert rows == [1, 1] and _row(part, "outer").traces == 1  # of two lines
-    assert recorders == []
+    assert recorders == guards == []
 
 
 def test_calls_run_the_same_code_whether_it_is_on_or_off():

@@ -135,8 +135,8 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "rules of dynamic_update_slice_p": (("_checkify.rules",), "checkify gives its checks"),
     "rules of inspect_sharding_p": (
         ("_tools.visualize",), "its impl shows shardings, as a tool does"),
-    "spans.recorders": (
-        ("_tools.trace_report",), "reports of traces and compilations are tools"),
+    **dict.fromkeys(("spans.guards", "spans.recorders"), (
+        ("_tools.trace_report",), "reports of traces and compilations are tools")),
     "rules of io_callback_p": (
         ("_engine.runtime.effects.callbacks",), "as of debug_callback_p"),
     "rules of jit_p": (

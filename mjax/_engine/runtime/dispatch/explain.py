@@ -12,10 +12,14 @@ from typing import Any
 
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
-from mjax._engine.runtime.dispatch.spans import Span, begin, end, explain_next, recorders
+from mjax._engine.runtime.dispatch.spans import Facts, guards, record, recorders
 from mjax._engine.tracing.flat import describe_function, function_name
+
+#: The key of a call in a cache of traces or programs.
+Key = tuple[Any, ...]
 
 logger = logging.getLogger("mjax")
 
@@ -32,29 +36,28 @@ def log_compile(text: str, *facts: Any) -> None:
 
 class timed:
     """Context manager: logs `text` with the program's name and the seconds that the body of the
-    `with` statement took; also tells the listeners of the event, and those who record spans.
+    `with` statement took; also tells the listeners of the event, and those who record.
 
     Args:
       text: with places for the name and the seconds.
       name: of the function.
       event: a name in `monitoring`.
-      reasons: why this is done again; None: as `explain_next` said.
+      facts: for those who record; the body may replace them.
     """
 
-    __slots__ = ("began", "event", "name", "reasons", "span", "start", "text")
+    __slots__ = ("began", "event", "facts", "name", "start", "text")
 
-    def __init__(self, text: str, name: str, event: str, reasons: Sequence[str] | None = None):
-        self.text, self.name, self.event, self.reasons = text, name, event, reasons
+    def __init__(self, text: str, name: str, event: str, facts: Facts = ()):
+        self.text, self.name, self.event, self.facts = text, name, event, facts
 
-    def __enter__(self) -> Span | None:
-        self.span = begin(self.event, self.name, self.reasons) if recorders else None
+    def __enter__(self) -> timed:
         self.began, self.start = time.time(), time.perf_counter()
-        return self.span
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         seconds = time.perf_counter() - self.start  # changes of the system's clock do not matter
-        if self.span is not None:
-            end(self.span)
+        if recorders:
+            record(self.event, self.name, self.start, seconds, self.facts)
         if kind is None:
             log_compile(self.text, self.name, seconds)
             record_event_duration_secs(self.event, seconds, fun_name=self.name)
@@ -85,7 +88,7 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
       key: `(settings, axes, structure, static arguments, types)`.
       seen: the keys of its traces.
     """
-    reasons = reasons_for_trace(f, call, key, seen)
+    reasons = reasons_for_trace(key, seen, lambda: names_of(f, call))
     where = describe_function(f)
     if reasons:
         text = "its arguments differ from those of the closest earlier call:\n" + "\n".join(
@@ -99,21 +102,25 @@ def explain_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
     _log_miss("TRACING", f, where, text)
 
 
-def reasons_for_trace(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...],
-                      seen: Iterable[Any]) -> list[str]:
-    """The differences to the closest earlier call, a line each; empty if there is none."""
-    earlier = [_differences(f, call, key, other) for other in list(seen)[-_COMPARED:]]
-    return min(reversed(earlier), key=len) if earlier else []
+def reasons_for_trace(key: Key, seen: Iterable[Any], names: Callable[[], DebugInfo]) -> list[str]:
+    """The differences to the closest earlier call, a line each; empty if there is none.
+
+    Args:
+      key: `(settings, axes, structure, static arguments, types)`.
+      seen: the keys of earlier calls, the last one at the end.
+      names: gives the names of the arguments.
+    """
+    earlier = list(seen)[-_COMPARED:]
+    if not earlier:
+        return []
+    return _differences(names, key, min(reversed(earlier), key=lambda old: _distance(key, old)))
 
 
-def told_reasons(f: Callable[..., Any], call: JitCall, key: tuple[Any, ...], seen: Iterable[Any]
-                 ) -> list[str]:
-    """`reasons_for_trace`, after those who record were told: they may refuse the trace."""
-    reasons = reasons_for_trace(f, call, key, seen)
-    for recorder in tuple(recorders):
-        recorder.tracing(f, reasons)
-    explain_next(reasons)
-    return reasons
+def guarded(f: Callable[..., Any], call: JitCall, key: Key, seen: Iterable[Any]) -> None:
+    """Tells those who may refuse a trace that a function is about to be traced."""
+    reasons = reasons_for_trace(key, seen, lambda: names_of(f, call))
+    for guard in tuple(guards):
+        guard(f, reasons)
 
 
 def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
@@ -126,20 +133,27 @@ def explain_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[
       placements: the placements of its leaves.
       seen: the keys of its programs, `(settings, placements, structure, static arguments)`.
     """
-    reasons = reasons_for_compilation(f, call, placements, seen)
+    key = (thread.settings, placements, call.tree, call.static_key)
+    reasons = reasons_for_compilation(key, seen, lambda: names_of(f, call))
     if reasons:
         _log_miss("COMPILATION", f, describe_function(f), (
             "its arguments are elsewhere than those of the closest earlier call:\n" + "\n".join(
                 f"  {line}" for line in reasons)))
 
 
-def reasons_for_compilation(f: Callable[..., Any], call: JitCall, placements: tuple[Any, ...],
-                            seen: Iterable[Any]) -> list[str]:
+def reasons_for_compilation(key: Key, seen: Iterable[Any], names: Callable[[], DebugInfo]
+                            ) -> list[str]:
     """The arguments that are elsewhere than those of the closest earlier call of the same types, a
-    line each."""
-    same, avals = (thread.settings, call.tree, call.static_key), [p.aval for p in placements]
-    earlier = [_moved(f, call, placements, others) for settings, others, *rest in list(seen)
-               if (settings, *rest) == same and [p.aval for p in others] == avals]
+    line each.
+
+    Args:
+      key: `(settings, placements, structure, static arguments)`.
+      seen: the keys of earlier calls.
+      names: gives the names of the arguments.
+    """
+    avals = [p.aval for p in key[1]]
+    earlier = [_moved(names, key[1], old[1]) for old in list(seen)
+               if old[0] == key[0] and old[2:] == key[2:] and [p.aval for p in old[1]] == avals]
     return min(reversed(earlier), key=len) if earlier else []
 
 
@@ -148,8 +162,16 @@ def _log_miss(what: str, f: Callable[..., Any], where: str, text: str) -> None:
                    summarize(current_traceback()), where, text)
 
 
-def _differences(f: Callable[..., Any], call: JitCall, new: tuple[Any, ...], old: tuple[Any, ...]
-                 ) -> list[str]:
+def _distance(new: Key, old: Key) -> int:
+    """The number of `_differences`."""
+    settings = 0 if new[0] is old[0] else sum(
+        value != old[0].values[name] for name, value in new[0].values.items())
+    static = 0 if new[3] == old[3] else len(_static_differences(dict(new[3]), dict(old[3])))
+    types = 1 if new[2] != old[2] else sum(a is not b for a, b in zip(new[4], old[4], strict=True))
+    return settings + static + types + (new[1] != old[1])
+
+
+def _differences(names: Callable[[], DebugInfo], new: Key, old: Key) -> list[str]:
     """A line for each difference between two keys of traces."""
     lines = [f"setting {name}: now {new[0].values[name]!r}, before {old[0].values[name]!r}"
              for name in new[0].values if new[0].values[name] != old[0].values[name]]
@@ -159,8 +181,7 @@ def _differences(f: Callable[..., Any], call: JitCall, new: tuple[Any, ...], old
         lines.append(f"structure of (args, kwargs): now {new[2]}, before {old[2]}")
     lines += _static_differences(dict(new[3]), dict(old[3]))
     if new[2] == old[2]:
-        names = names_of(f, call)
-        lines += [f"argument {names.arg_name(i)}: now {a}, before {b} ({_what(a, b)})"
+        lines += [f"argument {names().arg_name(i)}: now {a}, before {b} ({_what(a, b)})"
                   for i, (a, b) in enumerate(zip(new[4], old[4], strict=True)) if a is not b]
     return lines
 
@@ -190,10 +211,8 @@ def _what(a: Any, b: Any) -> str:
                      if getattr(a, name, None) != getattr(b, name, None))
 
 
-def _moved(f: Callable[..., Any], call: JitCall, new: Sequence[Any], old: Sequence[Any]
-           ) -> list[str]:
-    names = names_of(f, call)
-    return [f"argument {names.arg_name(i)}: now {_place(a)}, before {_place(b)}"
+def _moved(names: Callable[[], DebugInfo], new: Sequence[Any], old: Sequence[Any]) -> list[str]:
+    return [f"argument {names().arg_name(i)}: now {_place(a)}, before {_place(b)}"
             for i, (a, b) in enumerate(zip(new, old, strict=True)) if a is not b]
 
 

@@ -37,7 +37,7 @@ from mjax._engine.runtime.dispatch.arguments import (
     take_apart,
 )
 from mjax._engine.runtime.dispatch.executable import Asked
-from mjax._engine.runtime.dispatch.explain import explain_compilation, reasons_for_compilation
+from mjax._engine.runtime.dispatch.explain import explain_compilation
 from mjax._engine.runtime.dispatch.jit_cache import TracedProgram, caches_of, trace_call
 from mjax._engine.runtime.dispatch.runners import Runners, runners_of
 from mjax._engine.runtime.dispatch.sharding_arguments import (
@@ -47,7 +47,7 @@ from mjax._engine.runtime.dispatch.sharding_arguments import (
     out_shardings_of,
 )
 from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
-from mjax._engine.runtime.dispatch.spans import explain_next, recorders
+from mjax._engine.runtime.dispatch.spans import CALL, record, recorders
 from mjax._engine.runtime.dispatch.stages import JitFunction, Lowered, Traced, out_info
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
@@ -281,7 +281,9 @@ class Jitted:
         if thread.options.explain_cache_misses:
             explain_compilation(self.fun, call, placements, self.caches.calls)
         if recorders:
-            explain_next(reasons_for_compilation(self.fun, call, placements, self.caches.calls))
+            key = (thread.settings, placements, call.tree, call.static_key)
+            record(CALL, self.name, 0.0, 0.0, (
+                self.caches.calls, key, self.fun, call._replace(leaves=[])))
         trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
             if value.interp is not evaluation:

@@ -15,9 +15,9 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.static_arguments import with_static
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
-from mjax._engine.runtime.dispatch.explain import explain_trace, timed, told_reasons
+from mjax._engine.runtime.dispatch.explain import explain_trace, guarded, timed
 from mjax._engine.runtime.dispatch.short import Caches
-from mjax._engine.runtime.dispatch.spans import recorders
+from mjax._engine.runtime.dispatch.spans import guards, recorders
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.reference import refuse_returned
@@ -73,26 +73,25 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
                ) -> TracedProgram:
     """Traces a function for a call; from the cache if the trace holds no tracers."""
     key = (thread.settings, thread.axis_env, call.tree, call.static_key, tuple(avals))
-    reasons: list[str] = []
     if caches is not None:
         known = caches.traces.get(key)
         if known is not None:
             return known
         if thread.options.explain_cache_misses:
             explain_trace(f, call, key, caches.traces)
-        if recorders:
-            reasons = told_reasons(f, call, key, caches.traces)
+        if guards:
+            guarded(f, call, key, caches.traces)
     if thread.options.no_tracing:
         msg = (f"{function_name(f)} would have to be traced for `jit`, which the flag no_tracing "
                "refuses.")
         raise RuntimeError(msg)
     flat = FlatFunction(with_static(f, call.static), call.tree)
     info = names_of(f, call)
-    with timed("Finished tracing %s for jit in %.6f s", function_name(f), TRACE, reasons
-               ) as span:
+    facts = (caches and caches.traces, key, info)
+    with timed("Finished tracing %s for jit in %.6f s", function_name(f), TRACE, facts) as span:
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
-        if span is not None:
-            span.traced(jaxpr)
+        if recorders:
+            span.facts = (*facts, jaxpr)
     refuse_returned("jit", jaxpr)
     trace = TracedProgram(jaxpr, tuple(closed_over), flat.out_tree)
     if caches is not None and all(c.interp is evaluation for c in closed_over):
