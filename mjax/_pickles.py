@@ -11,6 +11,7 @@ from mjax._engine.control.remat.policies import _Except as ExceptPolicy
 from mjax._engine.control.remat.policies import _Names as NamesPolicy
 from mjax._engine.ir.effects import EffectPolicy
 from mjax._engine.ir.jaxpr import DebugInfo
+from mjax._engine.ir.manual_axes import _manual_axis_type as manual_axis_type_v1
 from mjax._engine.ir.mesh import AxisType
 from mjax._engine.ir.mesh import _abstract_mesh as abstract_mesh_v1
 from mjax._engine.ir.mesh import _partition_spec as partition_spec_v1
@@ -20,7 +21,6 @@ from mjax._engine.ir.pytree import _tree_structure as tree_structure_v1
 from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.ir.types import _abstract_token as abstract_token_v1
-from mjax._engine.ir.types import _manual_axis_type as manual_axis_type_v1
 from mjax._engine.linalg.eig import EigImplementation
 from mjax._engine.linalg.eigh import EighImplementation
 from mjax._engine.linalg.svd import SvdAlgorithm

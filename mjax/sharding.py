@@ -1,8 +1,8 @@
 """Meshes of devices, and how arrays are cut along their axes."""
 
 from mjax._engine.base.faces import face
+from mjax._engine.ir.manual_axes import ManualAxisType
 from mjax._engine.ir.mesh import AbstractMesh, AxisType, Mesh, PartitionSpec
-from mjax._engine.ir.types import ManualAxisType
 from mjax._engine.runtime.arrays.meshes import (
     get_abstract_mesh,
     get_mesh,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import gates
 from .native import ext
@@ -27,7 +27,10 @@ _module: Any = (
 )
 
 #: `with TraceMe("name", **metadata):` names a range on this thread's timeline.
-TraceMe: Any = _module.TraceMe
+if TYPE_CHECKING:
+    from .native_types import TraceMe
+else:
+    TraceMe = _module.TraceMe
 #: `ProfilerSession()` records until `.stop()`, which returns the XSpace proto as bytes, or
 #: `.stop_and_export(folder)`. It takes ProfileOptions.
 ProfilerSession: Any = _module.ProfilerSession

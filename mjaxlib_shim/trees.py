@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import gates
 from .native import ext
@@ -36,11 +36,14 @@ __all__ = [
 T = TypeVar("T")
 
 PyTreeRegistry: Any = ext.pytree.PyTreeRegistry
-PyTreeDef: Any = ext.pytree.PyTreeDef
-SequenceKey: Any = ext.pytree.SequenceKey
-DictKey: Any = ext.pytree.DictKey
-GetAttrKey: Any = ext.pytree.GetAttrKey
-FlattenedIndexKey: Any = ext.pytree.FlattenedIndexKey
+if TYPE_CHECKING:
+    from .native_types import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef, SequenceKey
+else:
+    PyTreeDef = ext.pytree.PyTreeDef
+    SequenceKey = ext.pytree.SequenceKey
+    DictKey = ext.pytree.DictKey
+    GetAttrKey = ext.pytree.GetAttrKey
+    FlattenedIndexKey = ext.pytree.FlattenedIndexKey
 
 _tuple = ext.pytree.treedef_tuple if gates.TREEDEF_TUPLE.open else ext.pytree.tuple
 

@@ -64,6 +64,9 @@ class Error:
     """
 
     __slots__ = ("code", "slots", "values")
+    code: Any
+    values: tuple[Any, ...]
+    slots: Slots
 
     def __init__(self, code: Any, values: Sequence[Any], slots: Slots):
         self.code, self.values, self.slots = code, tuple(values), slots
@@ -134,7 +137,7 @@ register_pytree_node(
     lambda slots, leaves: Error(leaves[0] if leaves else None, leaves[1:], slots))
 
 #: The error of a program that cannot raise one.
-init_error = Error(None, (), ())
+init_error: Error = Error(None, (), ())
 
 
 class CheckEffect(Effect):

@@ -53,9 +53,9 @@ user_checks: Errors = frozenset({FailedCheckError})
 nan_checks: Errors = frozenset({NaNError})
 index_checks: Errors = frozenset({OOBError})
 div_checks: Errors = frozenset({DivisionByZeroError})
-float_checks = nan_checks | div_checks
-automatic_checks = float_checks | index_checks
-all_checks = automatic_checks | user_checks
+float_checks: Errors = nan_checks | div_checks
+automatic_checks: Errors = float_checks | index_checks
+all_checks: Errors = automatic_checks | user_checks
 
 _CODE = ShapedArray((), np.dtype(np.int32))
 _ZERO = np.int32(0)

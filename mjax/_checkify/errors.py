@@ -38,6 +38,9 @@ class CheckError(Exception):
       source: the traceback of the check.
     """
 
+    source: Any
+    details: tuple[Any, ...]
+
     def __init__(self, source: Any, *details: Any):
         super().__init__(source, *details)
         self.source, self.details = source, details

@@ -154,7 +154,7 @@ def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[in
                         out_chan, filter_shape, strides, padding, W_init, b_init)
 
 
-Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
+Conv: Callable[..., Layer] = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
 
 
 @documented(**_FRAGMENTS)
@@ -182,8 +182,10 @@ def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Se
                         filter_shape, strides, padding, W_init, b_init)
 
 
-Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
-ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+Conv1DTranspose: Callable[..., Layer] = functools.partial(
+    GeneralConvTranspose, ("NHC", "HIO", "NHC"))
+ConvTranspose: Callable[..., Layer] = functools.partial(
+    GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
 
 
 @documented(**_FRAGMENTS)
@@ -251,17 +253,17 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
             lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs))
 
 
-Tanh = elementwise(tanh)
-Relu = elementwise(relu)
-Exp = elementwise(exp)
-LogSoftmax = elementwise(log_softmax, axis=-1)
-Softmax = elementwise(softmax, axis=-1)
-Softplus = elementwise(softplus)
-Sigmoid = elementwise(sigmoid)
-Elu = elementwise(elu)
-LeakyRelu = elementwise(leaky_relu)
-Selu = elementwise(selu)
-Gelu = elementwise(gelu)
+Tanh: Layer = elementwise(tanh)
+Relu: Layer = elementwise(relu)
+Exp: Layer = elementwise(exp)
+LogSoftmax: Layer = elementwise(log_softmax, axis=-1)
+Softmax: Layer = elementwise(softmax, axis=-1)
+Softplus: Layer = elementwise(softplus)
+Sigmoid: Layer = elementwise(sigmoid)
+Elu: Layer = elementwise(elu)
+LeakyRelu: Layer = elementwise(leaky_relu)
+Selu: Layer = elementwise(selu)
+Gelu: Layer = elementwise(gelu)
 
 
 def _outer_axes(spec: str | None, rank: int) -> list[int]:
@@ -323,9 +325,9 @@ def _window_sizes(inputs: Any, inner: Any, padding: str, spec: str | None) -> An
     return expand_dims(sizes, axes)
 
 
-MaxPool = _pooling(maximum, -np.inf, False)
-SumPool = _pooling(add, 0.0, False)
-AvgPool = _pooling(add, 0.0, True)
+MaxPool: Callable[..., Layer] = _pooling(maximum, -np.inf, False)
+SumPool: Callable[..., Layer] = _pooling(add, 0.0, False)
+AvgPool: Callable[..., Layer] = _pooling(add, 0.0, True)
 
 #: Flattens all axes but the first.
 Flatten: Layer = (

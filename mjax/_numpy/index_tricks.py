@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -100,8 +100,8 @@ class _Ogrid:
         return _grid(key, sparse=True)
 
 
-mgrid = _Mgrid()
-ogrid = _Ogrid()
+mgrid: Final = _Mgrid()
+ogrid: Final = _Ogrid()
 
 
 # ---- r_, c_, s_, index_exp -------------------------------------------------------------
@@ -118,7 +118,9 @@ class _Joiner:
     """
 
     def __init__(self, axis: int, ndim: int, trans1d: int, doc: str):
-        self.axis, self.ndim, self.trans1d = axis, ndim, trans1d
+        self.axis: int = axis
+        self.ndim: int = ndim
+        self.trans1d: int = trans1d
         self.__doc__ = doc
 
     @boundary
@@ -160,7 +162,7 @@ class _Joiner:
         return moveaxis(value, own, list(range(place, place + rank)))
 
 
-r_ = _Joiner(0, 1, -1, """Joins slices, numbers and arrays along the first axis.
+r_: Final = _Joiner(0, 1, -1, """Joins slices, numbers and arrays along the first axis.
 
     `r_[0:3, 7, x]`. A leading string `"axis,ndim,place"` sets the axis, the least number of axes of
     the parts, and the position of the axes of parts with fewer axes. `"r"` makes a vector a matrix
@@ -172,7 +174,9 @@ r_ = _Joiner(0, 1, -1, """Joins slices, numbers and arrays along the first axis.
       >>> jnp.r_[0:3, 7, jnp.array([9, 8])]
       Array([0, 1, 2, 7, 9, 8], dtype=int32)
     """)
-c_ = _Joiner(-1, 2, 0, """Joins slices, numbers and arrays along the last axis; vectors are columns.
+c_: Final = _Joiner(-1, 2, 0, """Joins slices, numbers and arrays along the last axis.
+
+    Vectors are columns.
 
     See `r_`.
 
@@ -201,7 +205,7 @@ class _IndexExpression:
         return (item,) if self.tuples and not isinstance(item, tuple) else item
 
 
-s_ = _IndexExpression(False, """An index as a value: `x[s_[1:3]]` is `x[1:3]`.
+s_: Final = _IndexExpression(False, """An index as a value: `x[s_[1:3]]` is `x[1:3]`.
 
     Source: `numpy.s_`.
 
@@ -209,7 +213,7 @@ s_ = _IndexExpression(False, """An index as a value: `x[s_[1:3]]` is `x[1:3]`.
       >>> jnp.s_[1:3, ...]
       (slice(1, 3, None), Ellipsis)
     """)
-index_exp = _IndexExpression(True, """An index as a tuple: `index_exp[1]` is `(1,)`.
+index_exp: Final = _IndexExpression(True, """An index as a tuple: `index_exp[1]` is `(1,)`.
 
     Source: `numpy.index_exp`.
 

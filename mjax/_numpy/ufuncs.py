@@ -91,6 +91,7 @@ class ufunc:
     """
 
     __module__ = "mjax.numpy"  # pickles look NumPy's names up there
+    __name__: str
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *,
                  name: str | None = None, nargs: int | None = None, identity: Any = None,

@@ -6,7 +6,7 @@ import functools
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from mjax._numpy.fused import fused
 from mjax._numpy.joining import stack
 from mjax._numpy.searching import searchsorted
 from mjax._numpy.selecting import clip, where
+
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
 
 _METHODS = ("linear", "nearest")
 
@@ -64,6 +67,9 @@ class RegularGridInterpolator:
     """
 
     __module__ = "mjax.scipy.interpolate"
+    method: str
+    grid: tuple[Array, ...]
+    values: Array
 
     @boundary
     def __init__(self, points: Sequence[Any], values: Any, method: str = "linear",

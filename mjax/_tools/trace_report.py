@@ -66,7 +66,7 @@ class TraceReport:
         self._record = self._entries.append
         recorders.append(self._record)
         self._start = time.perf_counter()
-        self.wall = 0.0
+        self.wall: float = 0.0
 
     def _finish(self) -> None:
         self.wall = time.perf_counter() - self._start

@@ -14,9 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, Protocol
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Scope
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import NOT_GIVEN, closest
 from mjax._flags.table import (
@@ -221,7 +222,7 @@ def _set(flag: Flag, kind: type[Values], field: str, value: Any) -> None:
     _refresh(field, kind)
 
 
-config = Config()
+config: Config = Config()
 ThreadState.settings = _intern(Settings, {f.name: from_environment(f) for f in SETTINGS})
 ThreadState.options = _intern(Options, {f.name: from_environment(f) for f in OPTIONS})
 
@@ -293,7 +294,28 @@ def _take_effect(name: str, value: Any, everywhere: bool) -> None:
         _EFFECTS[name](value, everywhere)
 
 
-def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable[..., Any]:
+class Switch(Protocol):
+    """The context manager of a flag that is on or off, as a function; it also decorates."""
+
+    def __call__(self, new_val: bool = True) -> Scope:
+        """Sets it in this thread."""
+
+
+class DisableJit(Protocol):
+    """`Switch` of `disable_jit`, whose argument has a name of its own."""
+
+    def __call__(self, disable: bool = True) -> Scope:
+        """Sets it in this thread."""
+
+
+class Setter(Protocol):
+    """The context manager of a flag with other values, as a function; it also decorates."""
+
+    def __call__(self, new_val: Any) -> Scope:
+        """Sets it in this thread."""
+
+
+def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Any:
     """The context manager of one flag, as a function of its value (`enable_x64(True)`)."""
     flag = _lookup(name)[0]
 
@@ -322,30 +344,30 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Callable
     return manager
 
 
-enable_x64 = flag_manager("enable_x64", True)
-disable_jit = flag_manager("disable_jit", True, keyword="disable")
-numpy_dtype_promotion = flag_manager("numpy_dtype_promotion")
-numpy_rank_promotion = flag_manager("numpy_rank_promotion")
-default_matmul_precision = flag_manager("default_matmul_precision")
-default_device = flag_manager("default_device")
-default_prng_impl = flag_manager("default_prng_impl")
-threefry_partitionable = flag_manager("threefry_partitionable", True)
-enable_checks = flag_manager("enable_checks", True)
-checking_leaks = flag_manager("check_tracer_leaks", True)
-log_compiles = flag_manager("log_compiles", True)
-explain_cache_misses = flag_manager("explain_cache_misses", True)
-debug_nans = flag_manager("debug_nans", True)
-debug_infs = flag_manager("debug_infs", True)
-transfer_guard = flag_manager("transfer_guard")
-transfer_guard_host_to_device = flag_manager("transfer_guard_host_to_device")
-transfer_guard_device_to_device = flag_manager("transfer_guard_device_to_device")
-transfer_guard_device_to_host = flag_manager("transfer_guard_device_to_host")
-traceback_filtering = flag_manager("traceback_filtering")
-check_tracer_leaks = flag_manager("check_tracer_leaks", True)
-legacy_prng_key = flag_manager("legacy_prng_key")
-allow_f16_reductions = flag_manager("allow_f16_reductions", True)
-no_tracing = flag_manager("no_tracing", True)
-no_execution = flag_manager("no_execution", True)
+enable_x64: Switch = flag_manager("enable_x64", True)
+disable_jit: DisableJit = flag_manager("disable_jit", True, keyword="disable")
+numpy_dtype_promotion: Setter = flag_manager("numpy_dtype_promotion")
+numpy_rank_promotion: Setter = flag_manager("numpy_rank_promotion")
+default_matmul_precision: Setter = flag_manager("default_matmul_precision")
+default_device: Setter = flag_manager("default_device")
+default_prng_impl: Setter = flag_manager("default_prng_impl")
+threefry_partitionable: Switch = flag_manager("threefry_partitionable", True)
+enable_checks: Switch = flag_manager("enable_checks", True)
+checking_leaks: Switch = flag_manager("check_tracer_leaks", True)
+log_compiles: Switch = flag_manager("log_compiles", True)
+explain_cache_misses: Switch = flag_manager("explain_cache_misses", True)
+debug_nans: Switch = flag_manager("debug_nans", True)
+debug_infs: Switch = flag_manager("debug_infs", True)
+transfer_guard: Setter = flag_manager("transfer_guard")
+transfer_guard_host_to_device: Setter = flag_manager("transfer_guard_host_to_device")
+transfer_guard_device_to_device: Setter = flag_manager("transfer_guard_device_to_device")
+transfer_guard_device_to_host: Setter = flag_manager("transfer_guard_device_to_host")
+traceback_filtering: Setter = flag_manager("traceback_filtering")
+check_tracer_leaks: Switch = flag_manager("check_tracer_leaks", True)
+legacy_prng_key: Setter = flag_manager("legacy_prng_key")
+allow_f16_reductions: Switch = flag_manager("allow_f16_reductions", True)
+no_tracing: Switch = flag_manager("no_tracing", True)
+no_execution: Switch = flag_manager("no_execution", True)
 
 # Flags of the environment that act on more than a value.
 for _flag in OPTIONS:

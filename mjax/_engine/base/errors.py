@@ -19,9 +19,10 @@ class LazyText(Exception):
         Python's own, of which it is a subclass. The others are names of `mjax.errors`.
     """
 
+    __name__: ClassVar[str]
     _shown_as: ClassVar[type[Exception] | None] = None
 
-    def __init_subclass__(cls, shown_as: type[Exception] | None = None):
+    def __init_subclass__(cls, shown_as: type[Exception] | None = None) -> None:
         cls._shown_as = shown_as
         if shown_as is None:
             cls.__module__ = "mjax.errors" if cls.__module__ == __name__ else cls.__module__

@@ -17,6 +17,7 @@ Y = TypeVar("Y")
 #: A tree that lambdas compute with: without the bound, type checkers refuse what they do.
 T = TypeVar("T", bound=Any)
 Operands = TypeVarTuple("Operands")
+F = TypeVar("F", bound=Callable[..., Any])
 _Self = TypeVar("_Self")
 _Rest = ParamSpec("_Rest")
 
@@ -36,3 +37,16 @@ class Function(Protocol[P, R_co]):
     @overload
     def __get__(self: Function[Concatenate[_Self, _Rest], R_co], instance: _Self, owner: Any, /
                 ) -> Callable[_Rest, R_co]: ...
+
+
+class Scope(Protocol):
+    """A context manager, which also decorates functions."""
+
+    def __enter__(self) -> None:
+        """Begins it."""
+
+    def __exit__(self, *error: Any) -> bool | None:
+        """Ends it."""
+
+    def __call__(self, function: F, /) -> F:
+        """A function whose calls are inside of it."""

@@ -242,6 +242,7 @@ class BoundedCache(dict[Hashable, Any]):
     """
 
     __slots__ = ("maxsize",)
+    maxsize: int
 
     def __init__(self, maxsize: int = 4096):
         super().__init__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,26 +40,27 @@ _CALLING = ("cpu", "gpu")
 class IOEffect(Effect):
     """Unordered input and output."""
 
-    policy = EffectPolicy(masked=False, differentiable=False, remat=False)
+    policy: ClassVar[EffectPolicy] = EffectPolicy(masked=False, differentiable=False, remat=False)
 
 
 class OrderedIOEffect(Effect):
     """Input and output in the order of the program."""
 
-    policy = EffectPolicy(ordered=True, token=_STORY, batchable=False, masked=False,
-                          differentiable=False, remat=False)
+    policy: ClassVar[EffectPolicy] = EffectPolicy(
+        ordered=True, token=_STORY, batchable=False, masked=False, differentiable=False,
+        remat=False)
 
 
 class DebugEffect(Effect):
     """Inspecting values; allowed everywhere."""
 
-    policy = EffectPolicy()
+    policy: ClassVar[EffectPolicy] = EffectPolicy()
 
 
 class OrderedDebugEffect(Effect):
     """Inspecting values in the order of the program."""
 
-    policy = EffectPolicy(ordered=True, token=_STORY)
+    policy: ClassVar[EffectPolicy] = EffectPolicy(ordered=True, token=_STORY)
 
 
 io_effect, ordered_io_effect = IOEffect(), OrderedIOEffect()

@@ -117,7 +117,7 @@ class Effect:
 
     policy: ClassVar[EffectPolicy] = EffectPolicy()
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _check_policy(cls.__name__, cls.policy)
 
@@ -149,7 +149,7 @@ class OperandEffect(Effect):
     def __init__(self, index: int | None):
         self.index = index
 
-    def __init_subclass__(cls, **kwargs: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.policy.ordered:
             msg = f"{cls.__name__}: the policy of an OperandEffect cannot be ordered."

@@ -345,7 +345,7 @@ class Jaxpr:
 
     __repr__ = __str__
     _repr_html_ = display("mjax._engine.ir.html", "jaxpr_html")
-    __treescope_repr__ = display("mjax._engine.ir.treescope", "jaxpr_parts")
+    __treescope_repr__: Callable[..., Any] = display("mjax._engine.ir.treescope", "jaxpr_parts")
 
     def __copy__(self) -> Jaxpr:
         return self.replace()

@@ -12,8 +12,8 @@ import math
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -150,7 +150,7 @@ class PartitionSpec(tuple[Any, ...]):
     def __repr__(self) -> str:
         return f"PartitionSpec({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})"
 
-    __treescope_repr__ = display("mjax._engine.ir.treescope", "text_parts")
+    __treescope_repr__: Callable[..., Any] = display("mjax._engine.ir.treescope", "text_parts")
 
     def __add__(self, other: Any) -> PartitionSpec:
         return PartitionSpec(*self, *other)
@@ -179,8 +179,6 @@ class _AxisTypes:
     """Facts from the types of a mesh's axes. Meshes are shared, so they are immutable."""
 
     __slots__ = ()
-    axis_names: Any
-    axis_types: Any
 
     @property
     def auto_axes(self) -> tuple[Name, ...]:
@@ -197,17 +195,26 @@ class _AxisTypes:
         """The axes along which types decide: none."""
         return ()
 
-    def _axes_of(self, kind: AxisType) -> tuple[Name, ...]:
+    def _axes_of(self: Any, kind: AxisType) -> tuple[Name, ...]:
         return tuple(n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is kind)
 
-    def _all_are(self, kind: AxisType) -> bool:
+    def _all_are(self: Any, kind: AxisType) -> bool:
         return bool(self.axis_types) and all(t is kind for t in self.axis_types)
 
-    are_all_axes_auto = property(lambda self: self._all_are(AxisType.Auto),
-                                 doc="Whether XLA decides along all axes, of which there are some.")
-    are_all_axes_manual = property(lambda self: self._all_are(AxisType.Manual),
-                                   doc="Whether the program itself does.")
-    are_all_axes_explicit = property(lambda self: False, doc="Whether types do: they never do.")
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether XLA decides along all axes, of which there are some."""
+        return self._all_are(AxisType.Auto)
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether the program itself does."""
+        return self._all_are(AxisType.Manual)
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether types do: they never do."""
+        return False
 
     def __setattr__(self, name: str, value: Any) -> None:
         msg = (f"a {type(self).__name__} is immutable; .update({name}=...) gives a changed one.")
@@ -219,7 +226,7 @@ class _AxisTypes:
     def __deepcopy__(self, memo: Any) -> Any:
         return self
 
-    _repr_html_ = display("mjax._engine.ir.html", "mesh_html")
+    _repr_html_: Callable[..., Any] = display("mjax._engine.ir.html", "mesh_html")
 
 
 class AbstractMesh(_AxisTypes):
@@ -317,7 +324,8 @@ class AbstractMesh(_AxisTypes):
     def __repr__(self) -> str:
         return f"AbstractMesh({self._axes_text()})"
 
-    __treescope_repr__ = display("mjax._engine.ir.treescope", "abstract_mesh_parts")
+    __treescope_repr__: Callable[..., Any] = display(
+        "mjax._engine.ir.treescope", "abstract_mesh_parts")
 
 
 @pickled_as("partition_spec_v1")
@@ -382,17 +390,45 @@ class Mesh(_AxisTypes):
             known = _interned(key, self)
         return known
 
-    axis_names = property(lambda self: self.abstract_mesh.axis_names, doc="Names of the axes.")
-    axis_sizes = property(lambda self: self.abstract_mesh.axis_sizes, doc="Sizes of the axes.")
-    axis_types = property(lambda self: self.abstract_mesh.axis_types, doc="Types of the axes.")
-    shape = property(lambda self: self.abstract_mesh.shape, doc="Name -> size.")
-    shape_tuple = property(lambda self: self.abstract_mesh.shape_tuple, doc="Pairs of them.")
-    size = property(lambda self: 0 if self.empty else len(self.flat_devices),
-                    doc="The number of devices.")
-    empty = property(lambda self: not self.flat_devices or self.flat_devices == (None,),
-                     doc="Whether it has no devices.")
-    is_scalar = property(lambda self: self.size == 1 and not self.axis_names,
-                         doc="Whether it is one device without axes.")
+    @property
+    def axis_names(self) -> tuple[Name, ...]:
+        """Names of the axes."""
+        return self.abstract_mesh.axis_names
+
+    @property
+    def axis_sizes(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.abstract_mesh.axis_sizes
+
+    @property
+    def axis_types(self) -> tuple[AxisType, ...]:
+        """Types of the axes."""
+        return self.abstract_mesh.axis_types
+
+    @property
+    def shape(self) -> OrderedDict[Name, int]:
+        """Name -> size."""
+        return self.abstract_mesh.shape
+
+    @property
+    def shape_tuple(self) -> tuple[tuple[Name, int], ...]:
+        """Pairs of them."""
+        return self.abstract_mesh.shape_tuple
+
+    @property
+    def size(self) -> int:
+        """The number of devices."""
+        return 0 if self.empty else len(self.flat_devices)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no devices."""
+        return not self.flat_devices or self.flat_devices == (None,)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether it is one device without axes."""
+        return self.size == 1 and not self.axis_names
 
     def update(self, devices: Any = None, axis_names: Any = None, axis_types: Any = None) -> Mesh:
         """A mesh with some of these replaced."""
@@ -450,7 +486,7 @@ class Mesh(_AxisTypes):
     def __repr__(self) -> str:
         return f"Mesh({self.abstract_mesh._axes_text()})"
 
-    __treescope_repr__ = display("mjax._engine.ir.treescope", "mesh_parts")
+    __treescope_repr__: Callable[..., Any] = display("mjax._engine.ir.treescope", "mesh_parts")
 
 
 class _Entered(threading.local):
@@ -491,74 +527,3 @@ def _checked_types(types: Any, names: tuple[Name, ...]) -> tuple[AxisType, ...]:
                "axis_types out, and constrain values with lax.with_sharding_constraint.")
         raise NotImplementedError(msg)
     return found
-
-
-# ---- specs on meshes ---------------------------------------------------------------------
-
-
-def check_spec(spec: PartitionSpec, mesh: Any, who: str = "") -> None:
-    """Refuses a spec that names axes the mesh does not have, or one of them twice.
-
-    Raises:
-      ValueError: the spec does.
-    """
-    prefix = f"{who}: " if who else ""
-    axes = spec.axes
-    unknown = [name for name in axes if name not in mesh.axis_names]
-    if unknown:
-        raise LazyValueError(lambda: (
-            f"{prefix}{spec} names the mesh axis {unknown[0]!r}, but the mesh has the axes "
-            f"{', '.join(map(repr, mesh.axis_names)) or 'none'}."))
-    twice = [name for i, name in enumerate(axes) if name in axes[:i]]
-    if twice:
-        raise LazyValueError(lambda: (
-            f"{prefix}{spec} names the mesh axis {twice[0]!r} twice; a mesh axis can cut one "
-            "dimension of an array, once."))
-
-
-def cuts(spec: PartitionSpec, mesh: Any, ndim: int) -> tuple[int, ...]:
-    """The number of pieces of each dimension."""
-    sizes = dict(mesh.shape_tuple)
-    return tuple(math.prod(sizes[a] for a in dim) for dim in spec.dims(ndim))
-
-
-def shard_shape(spec: PartitionSpec, mesh: Any, shape: Sequence[int], who: str = ""
-                ) -> tuple[int, ...]:
-    """The shape of one piece.
-
-    Raises:
-      ValueError: a size is not divisible, or the spec is longer than the shape.
-    """
-    pieces = cuts(spec, mesh, len(shape))
-    for dim, (size, count) in enumerate(zip(shape, pieces, strict=True)):
-        if size % count:
-            _refuse_uneven(spec, mesh, shape, dim, count, who)
-    return tuple(size // count for size, count in zip(shape, pieces, strict=True))
-
-
-def _refuse_uneven(spec: PartitionSpec, mesh: Any, shape: Sequence[int], dim: int, count: int,
-                   who: str) -> NoReturn:
-    size = shape[dim]
-    raise LazyValueError(lambda: (
-        f"{who + ': ' if who else ''}dimension {dim} of an array of shape {tuple(shape)} has "
-        f"{size} elements, which {spec} cuts into {count} pieces, one per device along "
-        f"{_axes_text(spec.dims(len(shape))[dim], mesh)}: {size} = {size // count} * {count} + "
-        f"{size % count}. Pad it by {-size % count} elements, or leave the dimension whole (None "
-        "in the spec)."))
-
-
-def _axes_text(axes: Sequence[Name], mesh: Any) -> str:
-    sizes = dict(mesh.shape_tuple)
-    return " and ".join(f"{a!r} (size {sizes[a]})" for a in axes)
-
-
-def device_order(spec: PartitionSpec, mesh: Any, ndim: int) -> Iterator[int]:
-    """The device of each piece, as an index into the flat devices of the mesh.
-
-    Pieces are in row-major order; copies of a piece are adjacent.
-    """
-    position = {name: i for i, name in enumerate(mesh.axis_names)}
-    named = [position[a] for dim in spec.dims(ndim) for a in dim]
-    rest = [i for i in range(len(position)) if i not in named]
-    grid = np.arange(mesh.size).reshape(mesh.axis_sizes or ())
-    return iter(grid.transpose(*named, *rest).reshape(-1).tolist())

@@ -11,11 +11,11 @@ import copyreg
 import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.jitted import is_partial
-from mjax._engine.base.signatures import T
+from mjax._engine.base.signatures import R, T
 from mjax._engine.base.util import pickled_as
 from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjaxlib_shim import trees
@@ -160,7 +160,7 @@ def _difference(path: KeyPath, prefix: Any, full: Any, leaf: Any) -> str | None:
     return next(filter(None, found), None)
 
 
-def _node_data(node: Any) -> tuple[Any, Any]:
+def _node_data(node: Any) -> Any:
     """Type and auxiliary data of a node."""
     return tree_structure(node, lambda x: x is not node).node_data()
 
@@ -439,7 +439,7 @@ class _Opaque:
         return repr(self.__wrapped__)
 
 
-class Partial(functools.partial):
+class Partial(functools.partial[R]):
     """`functools.partial` as a container: its arguments are children, its function structure.
 
     Example:
@@ -448,7 +448,7 @@ class Partial(functools.partial):
       [2]
     """
 
-    def __new__(cls, func: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+    def __new__(cls, func: Callable[..., R], *args: Any, **kw: Any) -> Self:
         if is_partial(func):
             # functools.partial would merge an inner partial, whose arguments would become leaves.
             func = _Opaque(func)
@@ -461,7 +461,7 @@ class Partial(functools.partial):
 
 
 @pickled_as("partial_v1")
-def _partial(func: Callable[..., Any]) -> Partial:
+def _partial(func: Callable[..., Any]) -> Partial[Any]:
     """A container of a function; the rest follows as its state."""
     return Partial(func)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyNoArrayError
 from mjax._engine.base.util import BoundedCache, pickled_by
+from mjax._engine.ir.dtypes import DType
 from mjax._engine.ir.effects import Effect, EffectPolicy, Effects, OperandEffect
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 
@@ -76,10 +77,26 @@ class AbstractRef(AbstractValue):
         return self
 
     # Attributes of the array, for code that reads `ref.shape` and its siblings.
-    shape = property(lambda self: self.inner_aval.shape, doc="Sizes of the axes.")
-    dtype = property(lambda self: self.inner_aval.dtype, doc="The dtype of the elements.")
-    ndim = property(lambda self: self.inner_aval.ndim, doc="The number of axes.")
-    size = property(lambda self: self.inner_aval.size, doc="The number of elements.")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the axes."""
+        return self.inner_aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self.inner_aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.inner_aval.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self.inner_aval.size
 
     def to_tangent(self) -> AbstractRef | ShapedArray:
         """The type of a reference of tangents; where elements have none, that of their zeros."""

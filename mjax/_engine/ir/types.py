@@ -1,4 +1,4 @@
-"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`; `ManualAxisType`.
+"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`.
 
     type ::= dtype[shape]{varying axes}
 
@@ -12,7 +12,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.dtypes import DType, float0
+from mjax._engine.ir.manual_axes import ManualAxisType
 from mjax._engine.ir.sizes import index
 
 _NOTHING: frozenset[Any] = frozenset()
@@ -129,66 +130,6 @@ class AbstractValue:
         # Code that takes values for arrays asks for their shape or dtype.
         raise LazyNoArrayError(lambda: (
             f"a value of type {self} does not have {name}: it is not an array."))
-
-
-class ManualAxisType:
-    """JAX's record of the manual mesh axes along which devices may hold different values.
-
-    Args:
-      varying: these axes, a set.
-      unreduced, reduced: axes with pending sums. They belong to sharding in types, which mjax
-        does not have: the sets must be empty.
-
-    Raises:
-      TypeError: `varying` is not a set.
-      NotImplementedError: there are unreduced or reduced axes.
-
-    Example:
-      >>> mjax.sharding.ManualAxisType(varying={'x'}).varying
-      frozenset({'x'})
-    """
-
-    __slots__ = ("varying",)
-    varying: frozenset[Any]
-    unreduced = reduced = _NOTHING
-
-    def __init__(self, *, varying: Any = _NOTHING, unreduced: Any = _NOTHING,
-                 reduced: Any = _NOTHING):
-        if unreduced or reduced:
-            msg = ("ManualAxisType: mjax has no unreduced and reduced axes (shardings are not part "
-                   "of its types): give varying alone.")
-            raise NotImplementedError(msg)
-        if not isinstance(varying, (set, frozenset)):
-            raise LazyTypeError(lambda: (
-                f"ManualAxisType: varying must be a set of mesh axes, got {varying!r} of type "
-                f"{type(varying).__name__}: write {{'x'}} for an axis 'x'."))
-        object.__setattr__(self, "varying", frozenset(varying))
-
-    def update(self, **kwargs: Any) -> ManualAxisType:
-        """One of other axes."""
-        return ManualAxisType(**{"varying": self.varying, **kwargs})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        msg = f"a ManualAxisType is immutable; .update({name}=...) gives a changed one."
-        raise AttributeError(msg)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ManualAxisType) and self.varying == other.varying
-
-    def __hash__(self) -> int:
-        return hash(self.varying)
-
-    def __reduce__(self) -> Any:
-        return _manual_axis_type, (self.varying,)
-
-    def __repr__(self) -> str:
-        return (f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
-                f"reduced={self.reduced})")
-
-
-@pickled_as("manual_axis_type_v1")
-def _manual_axis_type(varying: frozenset[Any]) -> ManualAxisType:
-    return ManualAxisType(varying=varying)
 
 
 @pickled_by("shaped_array_v1", "shape", "dtype", "weak_type", "varying")
@@ -310,11 +251,19 @@ class ShapedArray(AbstractValue):
                             False, self.varying),)
 
     # JAX's spellings, which downstream interpreters call.
-    to_tangent_aval = at_least_vspace = to_tangent
-    to_cotangent_aval = to_tangent
-    manual_axis_type = property(lambda self: ManualAxisType(varying=self.varying),
-                                doc="`varying`, as JAX has it since 0.10.")
-    vma = property(lambda self: self.varying, doc="`varying`, as JAX had it before.")
+    to_tangent_aval: Final = to_tangent
+    to_cotangent_aval: Final = to_tangent
+    at_least_vspace: Final = to_tangent
+
+    @property
+    def manual_axis_type(self) -> ManualAxisType:
+        """`varying`, as JAX has it since 0.10."""
+        return ManualAxisType(varying=self.varying)
+
+    @property
+    def vma(self) -> frozenset[Any]:
+        """`varying`, as JAX had it before."""
+        return self.varying
 
     @property
     def sharding(self) -> Any:
@@ -386,7 +335,8 @@ class AbstractToken(AbstractValue):
     def _refuse(self, method: str, what: str) -> NoReturn:
         raise token_lacks(method)
 
-    to_tangent_aval = to_cotangent_aval = AbstractValue.to_tangent
+    to_tangent_aval: Final = AbstractValue.to_tangent
+    to_cotangent_aval: Final = AbstractValue.to_tangent
 
     def physical(self) -> tuple[ShapedArray, ...]:
         """The type of tokens between programs."""
@@ -406,7 +356,7 @@ def _abstract_token() -> AbstractToken:
 
 
 _tokens: list[AbstractToken] = []
-abstract_token = AbstractToken()
+abstract_token: Final = AbstractToken()
 _tokens.append(abstract_token)
 #: The type of the arrays that represent tokens between programs.
 token_buffer_aval = ShapedArray((0,), np.dtype(bool))

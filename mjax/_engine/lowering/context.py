@@ -56,14 +56,14 @@ class ModuleContext(ModuleFacts):
         super().__init__()
         self.platform = platform
         #: Names under which lowering rules for it are registered, the closest first.
-        self.rule_names = (*names_of(platform), None)
+        self.rule_names: tuple[str | None, ...] = (*names_of(platform), None)
         self.module = module
         self.checking = checking
         self.devices = devices
         self.mesh = mesh
         self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
-        self.host_callbacks = HostCallbacks()
+        self.host_callbacks: HostCallbacks = HostCallbacks()
         #: Values whose shardings are inspected.
         self.inspections: list[Inspected] = []
         #: Target of foreign functions -> a primitive that calls it, and where it was applied.
@@ -82,12 +82,12 @@ class ModuleContext(ModuleFacts):
         #: Whether shapes have to be refined before it is compiled.
         self.refined = False
         #: Whether there is a literal NaN so far; see `elementwise.keeping_nan`.
-        self.has_nan = False
+        self.has_nan: bool = False
         self._names: set[str] = {"main"}
         self._channels = 0
         self._types: dict[Any, list[Any]] = {}
         #: Whether some values are represented by none or several IR values.
-        self.several = False
+        self.several: bool = False
         self._literals: dict[Any, Any] = {}
         self._places: dict[Any, Any] = {}
         self._locations: dict[Any, Any] = {}

@@ -22,6 +22,7 @@ from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.source import SourceInfo
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.context import (
+    Inspected,
     LoweringContext,
     ModuleContext,
     identifier,
@@ -66,6 +67,15 @@ class LoweredModule:
 
     __slots__ = ("constants", "context", "host_callbacks", "inspections", "keepalives", "module",
                  "platform", "targets", "tokens")
+    module: Any
+    context: Any
+    constants: list[Any]
+    host_callbacks: list[Any]
+    inspections: list[Inspected]
+    keepalives: list[Any]
+    targets: dict[str, tuple[Any, Any]]
+    platform: str
+    tokens: tuple[str, ...]
 
     def __init__(self, module: Any, context: Any, constants: list[Any], mctx: ModuleContext,
                  tokens: tuple[str, ...]):

@@ -55,6 +55,9 @@ class Tolerance:
     """
 
     __slots__ = ("atol", "rtol", "ulps")
+    atol: float
+    rtol: float
+    ulps: int
 
     def __init__(self, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0):
         try:

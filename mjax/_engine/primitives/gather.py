@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -88,7 +88,8 @@ class GatherScatterMode(enum.Enum):
     ONE_HOT = 4
 
     # Members are parts of cache keys; Enum's own hash is a slow Python function.
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        __hash__ = object.__hash__
 
     @staticmethod
     def from_any(s: str | GatherScatterMode | None) -> GatherScatterMode:

@@ -40,7 +40,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at, carriers
 
 # Its types are those of the program in its params.
-custom_partitioning_p = EnginePrimitive("custom_partitioning", params={
+custom_partitioning_p: EnginePrimitive = EnginePrimitive("custom_partitioning", params={
     "call": Jaxpr, "in_tree": Any, "out_tree": Any, "partition": Any, "decode_shardings": bool,
     "infer_sharding_from_operands": Any, "sharding_rule": Any, "static_args": Any},
     multiple_results=True, types_cacheable=False, own_varying=True)
@@ -126,11 +126,11 @@ class custom_partitioning:  # a decorator
         check_callable("custom_partitioning", fun)
         functools.update_wrapper(self, fun)
         self.fun = fun
-        self.static_argnums = tuple(static_argnums)
+        self.static_argnums: tuple[int, ...] = tuple(static_argnums)
         self.partition: Callable[..., Any] | None = None
         self.infer_sharding_from_operands: Callable[..., Any] | None = None
         self.propagate_user_sharding: Callable[..., Any] | None = None
-        self.decode_shardings = True
+        self.decode_shardings: bool = True
         self.sharding_rule: Any = None
         self._known = BoundedCache(64)
 

@@ -15,7 +15,8 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.control.calls.static_arguments import Parameters, Static
-from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import cuts
 from mjax._engine.ir.pytree import broadcast_prefix, tree_flatten, tree_leaves, tree_map
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import expand_dims, moveaxis, squeeze

@@ -28,7 +28,8 @@ from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.trace_body import Body, found_again, stage_body
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, check_spec
+from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import check_spec
 from mjax._engine.ir.pytree import (
     broadcast_prefix,
     broadcast_prefix_to,

@@ -22,7 +22,8 @@ from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import split_list
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec, cuts, shard_shape
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import cuts, shard_shape
 from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.lowering.regions import WHOLE, Port, computation_with_effects, manual_computation

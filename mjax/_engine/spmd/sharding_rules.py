@@ -135,8 +135,8 @@ class SdyShardingRule:
                  reduction_factors: tuple[str, ...] = (),
                  need_replication_factors: tuple[str, ...] = (),
                  permutation_factors: tuple[str, ...] = (), **factor_sizes: int):
-        self.operand_mappings = tuple(map(_mapping, operand_mappings))
-        self.result_mappings = tuple(map(_mapping, result_mappings))
+        self.operand_mappings: tuple[ArrayMapping, ...] = tuple(map(_mapping, operand_mappings))
+        self.result_mappings: tuple[ArrayMapping, ...] = tuple(map(_mapping, result_mappings))
         self.factor_sizes = factor_sizes
         self.reduction_factors = reduction_factors
         self.need_replication_factors = need_replication_factors

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -38,6 +38,7 @@ class Interpreter:
     """Base of interpreters. Subclasses interpret primitives in `process`."""
 
     __slots__ = ("__weakref__", "alive", "function", "parent")
+    parent: Interpreter | None
     #: The name of the transformation in messages.
     name = "interpreter"
     #: Its mark in the names of scopes inside of it, if there is one.
@@ -168,6 +169,7 @@ class Refusal:
     """
 
     __slots__ = ("text",)
+    text: Callable[[Tracer], str]
 
     def __init__(self, text: Callable[[Tracer], str]):
         self.text = text
@@ -228,7 +230,7 @@ class Tracer:
     __slots__ = ("__weakref__", "aval", "interp")
     interp: Interpreter
     aval: Any
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, interp: Any, aval: Any):
         self.interp = interp

@@ -188,14 +188,14 @@ class Primitive:
         #: Names of rules that are not the engine's, and ("lowering", platform) for each lowering.
         self.foreign: set[Any] = set()
         #: (settings, avals, params) -> (type or list of types, effects).
-        self.types = ProgramCache()
+        self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.
-        self.executables = ProgramCache()
+        self.executables: ProgramCache = ProgramCache()
         #: Whether its types were computed since all programs were forgotten. If not, caches hold
         #: no results of its rules.
-        self.used = False
+        self.used: bool = False
         #: Whether its types were ever computed.
-        self.applied = False
+        self.applied: bool = False
         registry.add(self)
         note_birth(self)
 

@@ -103,11 +103,16 @@ class BatchInterpreter(Interpreter):
 
     __slots__ = ("axis",)
     name = mark = "vmap"
-    axis_data = property(operator.attrgetter("axis"), doc="The axis, as JAX calls it.")
+    axis: AxisData
 
     def __init__(self, parent: Interpreter, axis: AxisData):
         super().__init__(parent)
         self.axis = axis
+
+    @property
+    def axis_data(self) -> AxisData:
+        """The axis, as JAX calls it."""
+        return self.axis
 
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values: list[Any] = []

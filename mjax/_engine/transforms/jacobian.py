@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -195,7 +195,7 @@ def jacrev(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: boo
     return jacobian_of
 
 
-jacobian = alias(jacrev, "jacobian")
+jacobian: Final = alias(jacrev, "jacobian")
 
 
 @boundary

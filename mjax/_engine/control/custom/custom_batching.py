@@ -163,6 +163,10 @@ class DerivedRule(Rule):
       axis: the name of an axis that it may not refer to any more.
     """
 
+    rule: Any
+    custom: Any
+    names_in_scope: tuple[Any, ...]
+
     def __init__(self, rule: Any, axis: Any = None):
         self.rule, self.custom = rule, rule.custom
         names = rule.names_in_scope
@@ -194,6 +198,13 @@ class BatchedRule(DerivedRule):
     """
 
     out_dims: Dims = ()
+    axis: AxisData
+    dims: Dims
+    is_batch: bool
+    interp: BatchInterpreter | None
+    frame: Any
+    hidden: Callable[[], list[Any]]
+    outside: Callable[[Any], str]
 
     def __init__(self, rule: Any, axis: AxisData, dims: Dims, batched: bool,
                  interp: BatchInterpreter | None = None):
@@ -296,6 +307,10 @@ class ThreadingRule(DerivedRule):
       program: the function's program with more values, if it has some.
       n: their number.
     """
+
+    kept: Sequence[int]
+    program: Jaxpr | None
+    n: int
 
     def __init__(self, rule: Any, kept: Sequence[int], program: Jaxpr | None = None, n: int = 0):
         super().__init__(rule)
@@ -422,6 +437,9 @@ class PushedRule(DerivedRule):
       nonzeros: which operands have a tangent.
     """
 
+    nonzeros: Sequence[bool]
+    smooth: list[bool]
+
     def __init__(self, rule: Any, held: Held, nonzeros: Sequence[bool]):
         super().__init__(rule)
         self.nonzeros, self.smooth = nonzeros, [a.inexact for a in held.body.out_avals]
@@ -481,6 +499,10 @@ class TransposedRule(DerivedRule):
       undefined: in which operands it is linear.
       nonzeros: which results have a cotangent.
     """
+
+    call: Any
+    undefined: Sequence[bool]
+    nonzeros: Sequence[bool]
 
     def __init__(self, rule: Any, held: Held, undefined: Sequence[bool],
                  nonzeros: Sequence[bool]):

@@ -34,7 +34,13 @@ from mjax._engine.control.custom.custom_batching import Rule
 from mjax._engine.control.trace_body import Body, Typed, agree, differences
 from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
-from mjax._engine.ir.pytree import keystr, tree_flatten, tree_flatten_with_path, tree_leaves
+from mjax._engine.ir.pytree import (
+    PyTreeDef,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_leaves,
+)
 from mjax._engine.ir.source import current_traceback, unnamed
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
@@ -81,6 +87,10 @@ class Call(Rule):
     __slots__ = ("body", "custom", "in_tree", "names_in_scope", "out_tree", "outer",
                  "representative", "results", "static", "traces")
     frame: ClassVar[Any]
+    custom: Any
+    static: tuple[Any, ...]
+    in_tree: PyTreeDef
+    names_in_scope: tuple[Any, ...]
     body: Body | None
     results: Typed | None
     traces: ProgramCache

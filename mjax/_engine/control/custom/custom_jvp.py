@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
@@ -26,7 +26,7 @@ from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tan
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.symbolic import Zero
 
-custom_jvp_call_p = FunctionPrimitive("custom_jvp_call", params={
+custom_jvp_call_p: FunctionPrimitive = FunctionPrimitive("custom_jvp_call", params={
     "call_jaxpr": Jaxpr, "jvp_jaxpr_fun": Any, "num_consts": int, "symbolic_zeros": bool})
 
 
@@ -127,7 +127,10 @@ class custom_jvp(Custom[P, R]):
     Source: JAX, `jax.custom_jvp`.
     """
 
-    who, definer, calls = "custom_jvp", "defjvp", JVPCall
+    who: ClassVar[str] = "custom_jvp"
+    definer: ClassVar[str] = "defjvp"
+    calls: ClassVar[type[Call]] = JVPCall
+    symbolic_zeros: bool
     jvp: Callable[..., Any] | None = None
 
     def rules(self) -> dict[str, Any]:

@@ -44,8 +44,11 @@ class Custom(MadeOfFunctions, Generic[P, R]):
     definers: ClassVar[tuple[str, ...]] = ("defjvp", "defjvps", "defvjp", "def_vmap")
 
     #: Whether there are rules.
-    given = False
+    given: bool = False
     symbolic_zeros: bool = False
+    __name__: str
+    arguments: Arguments
+    nondiff_argnums: tuple[int, ...]
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = (),
                  nondiff_argnames: str | Sequence[str] = ()):
@@ -61,7 +64,7 @@ class Custom(MadeOfFunctions, Generic[P, R]):
         self.arguments = Arguments.of(self.who, fun, nondiff_argnums, nondiff_argnames)
         self.nondiff_argnums = self.arguments.nondiff
         #: Facts about the function, per static arguments and types of the others.
-        self.signatures = ProgramCache(64)
+        self.signatures: ProgramCache = ProgramCache(64)
         self._closed_over: list[Tracer] | None = None
 
     def __repr__(self) -> str:

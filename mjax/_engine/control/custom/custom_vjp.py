@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mjax._engine.base.errors import (
     LazyNotImplementedError,
@@ -64,7 +64,7 @@ from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 
-custom_vjp_call_p = FunctionPrimitive("custom_vjp_call", params={
+custom_vjp_call_p: FunctionPrimitive = FunctionPrimitive("custom_vjp_call", params={
     "call_jaxpr": Jaxpr, "fwd_jaxpr_thunk": Any, "bwd": Any, "num_consts": int,
     "symbolic_zeros": bool})
 
@@ -348,7 +348,10 @@ class custom_vjp(Custom[P, R]):
     Source: JAX, `jax.custom_vjp`.
     """
 
-    who, definer, calls = "custom_vjp", "defvjp", VJPCall
+    who: ClassVar[str] = "custom_vjp"
+    definer: ClassVar[str] = "defvjp"
+    calls: ClassVar[type[Call]] = VJPCall
+    symbolic_zeros: bool
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
     optimize_remat: bool = False

@@ -10,7 +10,7 @@ residuals, since function and rule may have different ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -180,7 +180,8 @@ class custom_vmap(Custom[P, R]):
     Source: JAX, `jax.custom_batching.custom_vmap`.
     """
 
-    who, definer = "custom_vmap", "def_vmap"
+    who: ClassVar[str] = "custom_vmap"
+    definer: ClassVar[str] = "def_vmap"
     vmap_rule: Callable[..., Any] | None = None
 
     def __init__(self, fun: Callable[P, R]):

@@ -36,6 +36,7 @@ class SymbolicZero:
     """
 
     __slots__ = ("aval",)
+    aval: Any
 
     def __init__(self, aval: Any):
         self.aval = aval
@@ -79,6 +80,8 @@ class CustomVJPPrimal:
     """
 
     __slots__ = ("perturbed", "value")
+    value: Any
+    perturbed: bool
 
     def __init__(self, value: Any, perturbed: bool):
         self.value, self.perturbed = value, perturbed

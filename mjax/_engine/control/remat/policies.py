@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
@@ -22,6 +22,7 @@ class _Verdict:
     """A verdict that a policy may return in place of True or False."""
 
     __slots__ = ("name",)
+    name: str
 
     def __init__(self, name: str):
         self.name = name
@@ -31,9 +32,9 @@ class _Verdict:
 
 
 #: The same as True: the results of the equation may be saved.
-Saveable = _Verdict("Saveable")
+Saveable: Final = _Verdict("Saveable")
 #: The same as False: they are recomputed.
-Recompute = _Verdict("Recompute")
+Recompute: Final = _Verdict("Recompute")
 
 
 @pickled_by("offloadable_v1")
@@ -257,7 +258,7 @@ def save_and_offload_only_these_names(
     return _Names(saved, True)
 
 
-checkpoint_policies = SimpleNamespace(
+checkpoint_policies: Final = SimpleNamespace(
     everything_saveable=everything_saveable,
     nothing_saveable=nothing_saveable,
     dots_saveable=dots_saveable,

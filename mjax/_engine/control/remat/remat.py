@@ -14,7 +14,7 @@ Source: Griewank and Walther 2000 (checkpointing); JAX, `jax.checkpoint`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.signatures import Function, P, R
@@ -250,7 +250,7 @@ def checkpoint(fun: Callable[P, R], *, prevent_cse: bool | Sequence[Any] = True,
 
 
 #: Another name of `checkpoint`.
-remat = alias(checkpoint, "remat")
+remat: Final = alias(checkpoint, "remat")
 
 
 def _flags(prevent_cse: Any) -> Any:

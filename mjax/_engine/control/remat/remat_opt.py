@@ -19,7 +19,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 
-remat_opt_p = EnginePrimitive("remat_opt", params={
+remat_opt_p: EnginePrimitive = EnginePrimitive("remat_opt", params={
     "fwd_jaxpr": Jaxpr, "fun_jaxpr_thunk": Any, "num_consts": int, "num_res": int},
     multiple_results=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -454,9 +454,9 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
         return f"Array({text}, {tail}" if last_line + len(tail) < 100 else (
             f"Array({text},\n      {tail}")
 
-    _repr_html_ = display("mjax._engine.runtime.arrays.html", "array_html")
-    __treescope_repr__ = display(_TREESCOPE, "array_parts")
-    __treescope_ndarray_adapter__ = display(_TREESCOPE, "array_adapter")
+    _repr_html_: Callable[..., Any] = display("mjax._engine.runtime.arrays.html", "array_html")
+    __treescope_repr__: Callable[..., Any] = display(_TREESCOPE, "array_parts")
+    __treescope_ndarray_adapter__: Callable[..., Any] = display(_TREESCOPE, "array_adapter")
 
     @boundary
     def __str__(self) -> str:
@@ -499,6 +499,9 @@ class Shard:
 
     __slots__ = ("_array", "_data", "_place", "device", "index", "replica_id")
     _array: Array | None
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
 
     def __init__(self, device: Any, sharding: Any, global_shape: Sequence[int], data: Any = None):
         parts = {part[0]: part for part in _parts_of(sharding, tuple(global_shape))}

@@ -14,7 +14,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.mesh import cuts
+from mjax._engine.ir.mesh_specs import cuts
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import ShapedArray, refuse_masked_array
 from mjax._engine.runtime.arrays.array import Array, is_array

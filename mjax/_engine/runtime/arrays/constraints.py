@@ -11,7 +11,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyNoMeshError, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
-from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec, shard_shape
+from mjax._engine.ir.mesh import UNCONSTRAINED, AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import shard_shape
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
 from mjax._engine.ir.types import physical_aval, typeof
 from mjax._engine.lowering.shardings import tensor_sharding

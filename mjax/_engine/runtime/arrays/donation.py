@@ -24,6 +24,9 @@ class ArgumentNames:
     """
 
     __slots__ = ("arguments", "avals", "program")
+    program: str
+    arguments: Sequence[str]
+    avals: Sequence[Any]
 
     def __init__(self, program: str, arguments: Sequence[str] | None, avals: Sequence[Any]):
         self.program = program

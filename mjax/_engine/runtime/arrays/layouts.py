@@ -7,7 +7,7 @@ Arrays are row-major, unless `device_put` or `jit` was asked for another order (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, LazyValueError
 from mjax._engine.base.util import Keyed, pickled_by
@@ -39,7 +39,10 @@ class Layout(Keyed):
     """
 
     __slots__ = ("major_to_minor", "sub_byte_element_size_in_bits", "tiling")
-    AUTO = AutoLayout()
+    AUTO: Final = AutoLayout()
+    major_to_minor: tuple[int, ...]
+    tiling: tuple[tuple[int, ...], ...] | None
+    sub_byte_element_size_in_bits: int
 
     def __init__(self, major_to_minor: Sequence[int],
                  tiling: Sequence[Sequence[int]] | None = None,
@@ -73,6 +76,8 @@ class Format(Keyed):
     """
 
     __slots__ = ("layout", "sharding")
+    layout: Layout | AutoLayout | None
+    sharding: Sharding | None
 
     def __init__(self, layout: Layout | AutoLayout | None = None,
                  sharding: Sharding | None = None):

@@ -21,6 +21,9 @@ class Placement:
     """
 
     __slots__ = ("aval", "committed", "handler", "sharding")
+    aval: ShapedArray
+    sharding: Any
+    committed: bool
 
     def __init__(self, aval: ShapedArray, sharding: Any, committed: bool):
         self.aval = aval

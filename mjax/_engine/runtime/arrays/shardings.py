@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,8 @@ from mjax._engine.base.displays import display
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.sockets import sockets
-from mjax._engine.ir.mesh import (
-    AbstractMesh,
-    Mesh,
-    PartitionSpec,
-    check_spec,
-    cuts,
-    device_order,
-    shard_shape,
-)
+from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import check_spec, cuts, device_order, shard_shape
 from mjaxlib_shim import shardings as shim
 
 Index = tuple[slice, ...]
@@ -452,7 +445,8 @@ class NamedSharding(MeshSharding):
         memory = f", memory_kind={self._memory_kind!r}" if self._memory_kind else ""
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{memory})"
 
-    __treescope_repr__ = display("mjax._engine.ir.treescope", "named_sharding_parts")
+    __treescope_repr__: Callable[..., Any] = display(
+        "mjax._engine.ir.treescope", "named_sharding_parts")
 
 
 def _named_sharding(mesh: Any, spec: PartitionSpec, memory_kind: str | None) -> NamedSharding:

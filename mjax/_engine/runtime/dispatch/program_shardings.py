@@ -51,6 +51,12 @@ class Shardings:
 
     __slots__ = ("_avals", "_elsewhere", "_known", "_meshes", "devices", "inputs", "moved_to",
                  "outputs", "single", "whole")
+    whole: Any
+    devices: tuple[Any, ...]
+    single: bool
+    inputs: list[Any]
+    outputs: list[Any]
+    moved_to: dict[int, Any]
 
     def __init__(self, place: Place, names: ArgumentNames, placements: Sequence[Placement],
                  asked: Sequence[Any], out_avals: Sequence[Any], out_asked: Sequence[Any],

@@ -14,6 +14,7 @@ from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import Mesh
 from mjax._engine.ir.pytree import (
+    PyTreeDef,
     keystr,
     prefix_pairs,
     tree_flatten,
@@ -91,6 +92,8 @@ class Stage:
 
     __slots__ = ("_donated", "_jaxpr", "_out_shardings", "in_tree", "out_tree")
     _program: Program
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
 
     def __init__(self, jaxpr: Jaxpr, in_tree: Any, out_tree: Any, donated: Sequence[bool],
                  out_shardings: Sequence[Any]):
@@ -156,6 +159,7 @@ class Traced(Stage):
     """
 
     __slots__ = ("_asked", "_call", "_closed_over", "_options", "fun_name")
+    fun_name: str
 
     def __init__(self, jaxpr: Jaxpr, closed_over: tuple[Any, ...], name: str, call: Any,
                  out_tree: Any, donated: tuple[bool, ...], options: Any, asked: Any):

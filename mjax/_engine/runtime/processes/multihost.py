@@ -11,7 +11,8 @@ from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
-from mjax._engine.ir.mesh import Mesh, PartitionSpec, cuts
+from mjax._engine.ir.mesh import Mesh, PartitionSpec
+from mjax._engine.ir.mesh_specs import cuts
 from mjax._engine.ir.pytree import (
     keystr,
     prefix_leaves,
