@@ -8,10 +8,6 @@ traced so apart from all caches.
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -33,6 +29,7 @@ from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import RULES, questions
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax_ext._arguments import called, named, parser_of
 
 
 class Finding(Record):
@@ -322,31 +319,24 @@ _TRANSFORMS: dict[Any, Callable[..., Any]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """`python -m mjax_ext explain module:function`: gives the exit status, 1 with findings."""
-    parser = argparse.ArgumentParser(
-        "python -m mjax_ext explain",
-        description="Lists the missing rules and refused effects of a function.")
-    parser.add_argument("function", help="module:function")
-    parser.add_argument("--args", help="module:function, which returns the arguments, a tuple")
+    parser = parser_of("explain", "Lists the missing rules and refused effects of a function.",
+                       "Exit status: 0 without findings, 1 with some, 2 for bad arguments.")
+    parser.add_argument("function", metavar="MODULE:FUNCTION")
+    parser.add_argument("--args", metavar="MODULE:FUNCTION", help=(
+        "a function without arguments that returns those of the first, a tuple"))
     parser.add_argument("--transforms", default="", help=f"some of {', '.join(_TRANSFORMS)}")
     parser.add_argument("--platforms", help=f"some of {', '.join(PLATFORMS)}")
     given = parser.parse_args(arguments)
-    sys.path.insert(0, os.getcwd())
+    f = named(parser, given.function)
+    args = called(parser, given.args) if given.args else ()
+    if not isinstance(args, (tuple, list)):
+        parser.error(f"{given.args} must return the arguments of {given.function}, a tuple. It "
+                     f"returned {args!r}.")
     try:
-        f = _named(given.function)
-        args = _named(given.args)() if given.args else ()
         report = explain(
             f, *args, transforms=[name for name in given.transforms.split(",") if name],
             platforms=given.platforms.split(",") if given.platforms else None)
-    except (ImportError, AttributeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 2
+    except ValueError as error:
+        parser.error(str(error))
     print(report)
     return 0 if report.ok else 1
-
-
-def _named(path: str) -> Any:
-    module, _, name = path.partition(":")
-    if not name:
-        msg = f"{path!r} must be module:function."
-        raise ValueError(msg)
-    return getattr(importlib.import_module(module), name)

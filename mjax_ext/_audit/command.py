@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mjax._engine.base.pages import page
+from mjax_ext._arguments import parser_of
 from mjax_ext._audit.files import files
 from mjax_ext._audit.findings import Finding, find, star_exports
 from mjax_ext._audit.jax_names import table
@@ -150,12 +150,11 @@ def _many(count: int, noun: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """The command; gives its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mjax_ext audit", allow_abbrev=False,
-        description="Lists each use of mjax's extension surface, of mjax's privates, and of jax's "
+    parser = parser_of(
+        "audit", "Lists each use of mjax's extension surface, of mjax's privates, and of jax's "
         "extension modules and privates. Files are read, not imported.",
-        epilog="Exit status: 1 if a use is private, if a release does not have a name, or if a "
-        "file does not parse; 2 for bad arguments; else 0.")
+        "Exit status: 1 if a use is private, if a release does not have a name, or if a file does "
+        "not parse; 2 for bad arguments; else 0.")
     parser.add_argument("path", metavar="PATH|DIST", help="a file, a folder or a distribution")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)

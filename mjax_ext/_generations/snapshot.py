@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.version import __version_info__
+from mjax_ext._arguments import parser_of
 from mjax_ext._generations import chain
 from mjax_ext._generations.breaking import REMEDY, breaks
 from mjax_ext._generations.module_text import modules_of
@@ -26,10 +27,13 @@ Seen = Mapping[str | None, Mapping[str, Shape]]
 
 def main(arguments: list[str]) -> int:
     """Compares, or writes; gives the exit status."""
-    if arguments not in ([], ["--write"]):
-        print("usage: python -m mjax_ext manifest [--write]", file=sys.stderr)
-        return 2
-    if arguments:
+    parser = parser_of(
+        "manifest", "Compares the manifest of mjax_ext, and the modules of its generations, with "
+        "the code.", "Exit status: 1 if they differ, or break a promise; 2 for bad arguments; else "
+        "0.")
+    parser.add_argument("--write", action="store_true", help="write them")
+    options = parser.parse_args(arguments)
+    if options.write:
         write_modules(rows())
     seen = observe_all()
     broken = broken_promises(seen, rows())
@@ -39,7 +43,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if text == PATH.read_text(encoding="utf-8"):
         return 0
-    if not arguments:
+    if not options.write:
         print("\n".join(differences(seen, rows())), file=sys.stderr)
         print(f"mjax_ext/manifest.toml is not what the code has by now; {COMMAND}",
               file=sys.stderr)

@@ -7,12 +7,12 @@ has the new form alone. A file is written if both are sound; else it stays as it
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mjax_ext._arguments import parser_of
 from mjax_ext._audit.command import audit_source
 from mjax_ext._audit.files import files
 from mjax_ext._audit.surface import SURFACE, Surface
@@ -123,11 +123,10 @@ def _unsound(before: bytes, after: bytes, targets: Targets) -> list[Problem]:
 
 def main(arguments: list[str]) -> int:
     """The command; gives its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m mjax_ext migrate", allow_abbrev=False,
-        description="Rewrites uses of jax's extension modules and of the head for v1, and uses of "
-        "a generation for the next one. Each file is rewritten as a whole or not at all.",
-        epilog="Exit status: 1 if a file was left as it was; else 0.")
+    parser = parser_of(
+        "migrate", "Rewrites uses of jax's extension modules and of the head for v1, and uses of a "
+        "generation for the next one. Each file is rewritten as a whole or not at all.",
+        "Exit status: 1 if a file was left as it was; 2 for bad arguments; else 0.")
     parser.add_argument("path", metavar="PATH", help="a file or a folder")
     parser.add_argument("--to", required=True, choices=SURFACE.generations,
                         help="the generation")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
-import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from mjax._engine.tracing.primitive import Primitive
+from mjax_ext._arguments import called, named, parser_of
 from mjax_ext.check._check import check_primitive
 from mjax_ext.core._examples import declare
 
@@ -23,9 +22,10 @@ def main(arguments: Sequence[str]) -> int:
     Returns:
       0 without findings, 1 with some, 2 if there is nothing to check.
     """
-    parser = argparse.ArgumentParser(prog="python -m mjax_ext check", description=(
-        "Checks the rules of a primitive against each other and against independent computations. "
-        "The exit status is 0 without findings, 1 with some, 2 if there is nothing to check."))
+    parser = parser_of(
+        "check", "Checks the rules of a primitive against each other and against independent "
+        "computations.", "Exit status: 0 without findings, 1 with some, 2 if there is nothing to "
+        "check.")
     parser.add_argument("primitive", metavar="MODULE:PRIMITIVE")
     parser.add_argument("--examples", metavar="MODULE:FUNCTION", help=(
         "a function without arguments that returns the operands, a tuple, and the params, a dict, "
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if _FLAG not in os.environ.get("XLA_FLAGS", ""):  # read when the first array is made
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_FLAG}=2".strip()
-    primitive = _found(parser, options.primitive)
+    primitive = named(parser, options.primitive)
     if not isinstance(primitive, Primitive):
         parser.error(f"{options.primitive} is {primitive!r}, which is not a primitive.")
     reports = [check_primitive(primitive, *operands, **params)
@@ -46,7 +46,7 @@ def _applications(parser: argparse.ArgumentParser, primitive: Primitive, name: s
                   ) -> list[tuple[Sequence[Any], dict[str, Any]]]:
     """Operands and params: those that the function gives, or those of the schema."""
     if name is not None:
-        found = _found(parser, name)()
+        found = called(parser, name)
         if not (isinstance(found, tuple) and len(found) == 2
                 and isinstance(found[0], (tuple, list)) and isinstance(found[1], dict)):
             parser.error(f"{name} must return the operands and the params of an application, a "
@@ -60,23 +60,3 @@ def _applications(parser: argparse.ArgumentParser, primitive: Primitive, name: s
         parser.error(f"there are no examples for {primitive.name!r}: its schema has none. Name a "
                      "function that returns operands and params, by --examples module:function.")
     return [(operands, dict(params)) for operands, params in known]
-
-
-def _found(parser: argparse.ArgumentParser, name: str) -> Any:
-    """The object `module:attribute`."""
-    module, colon, path = name.partition(":")
-    if not colon or not path:
-        parser.error(f"{name!r} must have the form module:name.")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found: Any = importlib.import_module(module)
-        for attribute in path.split("."):
-            found = getattr(found, attribute)
-    except (ImportError, AttributeError) as error:
-        _refuse(parser, name, error)
-    return found
-
-
-def _refuse(parser: argparse.ArgumentParser, name: str, error: Exception) -> NoReturn:
-    parser.error(f"{name} is not there: {type(error).__name__}: {error}")

@@ -12,6 +12,7 @@ import mjax
 import mjax_ext
 from mjax import lax
 from mjax_ext import core
+from mjax_ext.__main__ import main
 from mjax_ext.interpreters import ad, mlir
 
 X = np.ones(3, np.float32)
@@ -153,5 +154,20 @@ def test_the_command(tmp_path):
     done = run("explain", "mine:f", "--args", "mine:args", "--transforms", "vmap")
     assert done.returncode == 1, done.stderr
     assert "Primitive 'half' has no batching rule" in done.stdout and "mine.py:4" in done.stdout
-    assert run("explain", "mine:g").returncode == 2
     assert run("explains").returncode == 2
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["no_such_module:f"], "no_such_module:f is not there: ModuleNotFoundError"),
+    ([f"{__name__}:g"], f"{__name__}:g is not there: AttributeError"),
+    (["f"], "'f' must have the form module:name"),
+    (["mjax.lax:sin", "--args", "mjax.lax:pi"], "mjax.lax:pi is not there"),
+    (["mjax.lax:sin", "--args", f"{__name__}:X"], "which is not a function"),
+    (["mjax.lax:sin", "--args", "mjax:default_backend"], "must return the arguments of mjax.lax:s"),
+    (["mjax.lax:sin", "--transforms", "grads"], "unknown transformation 'grads'")])
+def test_bad_arguments_of_the_command(arguments, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", *arguments])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: python -m mjax_ext explain") and text in said

@@ -175,6 +175,30 @@ def test_functions_that_give_something_else_are_named(field, f, call, text):
         call(lambda: random.key(0, impl=impl))
 
 
+@pytest.mark.parametrize("field, call", [
+    ("seed", lambda key: key()), ("split", lambda key: random.split(key())),
+    ("random_bits", lambda key: mjax.jit(random.uniform)(key())),
+    ("fold_in", lambda key: mjax.vmap(random.fold_in)(key()[None], jnp.arange(1)))])
+@pytest.mark.parametrize("takes_batches", [False, True])
+def test_functions_that_raise_are_named(field, call, takes_batches):
+    def broken(*args):
+        raise RuntimeError("broken")
+
+    fields = {**{name: getattr(fry, name) for name in FIELDS}, field: broken, "name": "wrong"}
+    impl = ext.PRNGImpl(**fields, takes_batches=takes_batches)
+    with pytest.raises(RuntimeError, match="broken") as caught:
+        call(lambda: random.key(0, impl=impl))
+    note = caught.value.__notes__[0]
+    assert re.match(rf"Raised in the {field} of the generator 'wrong' \(.*test_random.py:\d+\)\.\n"
+                    r"It was applied at\n  .*test_random.py", note), note
+
+
+def test_shapes_of_keys_that_are_refused():
+    for shape in ("2", None, (2.5,), (-1,)):
+        with pytest.raises(TypeError, match="the key_shape of the generator 'made': shapes must"):
+            ext.define_prng_impl(**FIELDS | {"key_shape": shape, "name": "made"})
+
+
 def test_the_hash():
     key, count = np.array([1, 2], np.uint32), np.arange(7, dtype=np.uint32)
     out = ext.threefry_2x32(key, count)

@@ -15,18 +15,21 @@ import numpy as np
 
 from mjax._engine.base.config import checks
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import ExtendedDType, prng_key
 from mjax._engine.ir.schema import Ints
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.elementwise import broadcast_types, define_elementwise_batching
 from mjax._engine.primitives.shapes import broadcast_in_dim_p, canonical_shape, moveaxis
 from mjax._engine.primitives.tangents import define_zero_jvp
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+from mjax._engine.tracing.rule_errors import applied_at, where
 
 _uint32 = np.dtype("uint32")
 
@@ -82,8 +85,13 @@ class PRNGImpl:
                 random_bits: Callable[[Any, int, tuple[int, ...]], Any],
                 fold_in: Callable[[Any, Any], Any], name: str = "<unnamed>", tag: str = "?", *,
                 takes_batches: bool = False) -> PRNGImpl:
-        values = (canonical_shape(key_shape), seed, split, random_bits, fold_in, str(name),
-                  str(tag), bool(takes_batches))
+        try:
+            shape = canonical_shape(key_shape)
+        except TypeError as error:
+            msg = f"the key_shape of the generator {name!r}: {error}"
+            raise TypeError(msg) from None
+        values = (shape, seed, split, random_bits, fold_in, str(name), str(tag),
+                  bool(takes_batches))
         for what, f in zip(("seed", "split", "random_bits", "fold_in"), values[1:5], strict=True):
             if not callable(f):
                 msg = f"the {what} of the generator {name!r} must be a function, got {f!r}."
@@ -133,10 +141,16 @@ class PRNGImpl:
         """
         f, (shape, dtype) = getattr(self, rule), result
         if self.takes_batches:
-            return f(*args, *static)
+            shape = (*batch, *shape)
 
         def one(*args: Any) -> Any:
-            out = f(*args, *static)
+            try:
+                out = f(*args, *static)
+            except Exception as error:
+                if not is_engine_file(where(f).rpartition(":")[0]):
+                    error.add_note(f"Raised in the {rule} of the generator {self.name!r} "
+                                   f"({where(f)}).\n{applied_at(here())}")
+                raise
             try:
                 aval = typeof(out)
             except TypeError:
@@ -148,6 +162,8 @@ class PRNGImpl:
                     f"{f'{out!r}' if aval is None else f'one of type {aval}'}."))
             return out
 
+        if self.takes_batches:
+            return one(*args)
         ranks = [len(typeof(a).shape) - (0 if rule in ("seed", "fold_in") and i == len(args) - 1
                                          else len(self.key_shape)) for i, a in enumerate(args)]
         for n in range(len(batch), 0, -1):

@@ -56,6 +56,8 @@ def test_examples_of_the_schema(capsys):
     (["RIGHT"], "must have the form module:name"),
     ([f"{HERE}:examples"], "which is not a primitive"),
     ([f"{HERE}:RIGHT", "--examples", f"{HERE}:no_examples"], "must return the operands and the"),
+    ([f"{HERE}:RIGHT", "--examples", f"{HERE}:HERE"], "which is not a function"),
+    ([":p"], "must have the form module:name"), ([".check:p"], "must have the form module:name"),
 ])
 def test_nothing_to_check(arguments, text, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -80,3 +82,16 @@ def test_commands_are_named(capsys):
     assert main([]) == main(["unknown"]) == 2
     said = capsys.readouterr().err
     assert "check" in COMMANDS and all(name in said for name in COMMANDS)
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help(flag, capsys):
+    assert main([flag]) == 0
+    said = capsys.readouterr()
+    assert not said.err and all(name in said.out for name in COMMANDS)
+    for name in COMMANDS:
+        with pytest.raises(SystemExit) as ended:
+            main([name, flag])
+        assert ended.value.code == 0
+        said = capsys.readouterr().out
+        assert said.startswith(f"usage: python -m mjax_ext {name} ") and "Exit status" in said
