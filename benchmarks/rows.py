@@ -359,4 +359,4 @@ ROWS = [
     Row("lower a scan with checks", 0.3, tracing_checks),
 ]
 #: In a fresh interpreter each, so no factory.
-IMPORT = Row("import, with numpy", 0.45, lambda m: Timed(lambda: None, lambda: ()))
+IMPORT = Row("import, with numpy", 0.42, lambda m: Timed(lambda: None, lambda: ()))

@@ -79,7 +79,6 @@ from mjax._engine.transforms.vmap import vmap
 
 # Gives arrays and tracers their operators and methods.
 from mjax._numpy import methods as _methods  # noqa: F401
-from mjax._numpy.references import empty_ref, free_ref, freeze, new_ref
 
 if TYPE_CHECKING:
     from mjax import (
@@ -155,4 +154,4 @@ __all__ = [
 ]
 
 
-face("mjax", later=_LATER, rest="mjax._rare", absent="mjax._engine.base.absent")
+face("mjax", later=_LATER, rest=("mjax._rare",), absent="mjax._engine.base.absent")

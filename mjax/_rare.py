@@ -26,3 +26,9 @@ from mjax._engine.transforms.jacobian import (
     jacobian as jacobian,
     jacrev as jacrev,
 )
+from mjax._numpy.references import (
+    empty_ref as empty_ref,
+    free_ref as free_ref,
+    freeze as freeze,
+    new_ref as new_ref,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,19 +19,21 @@ from mjax._engine.control.references.primitives import (
     new_ref_p,
 )
 from mjax._engine.ir.dtypes import float0
-from mjax._engine.ir.references import is_reference
+from mjax._engine.ir.references import AbstractRef, is_reference
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
-from mjax._engine.tracing.interpreter import staging
+from mjax._engine.tracing.interpreter import Tracer, staging
+from mjax._numpy.array_methods import refuse_assignment
 from mjax._numpy.core import check_array
 from mjax._numpy.creation import zeros
 from mjax._numpy.indexing.eager import grown_shape, with_operands
 from mjax._numpy.indexing.parse import NEW, At, Each, Index, Range, parse
-from mjax._numpy.indexing.read import read
-from mjax._numpy.indexing.update import write
+from mjax._numpy.indexing.read import getitem, read
+from mjax._numpy.indexing.update import _IndexUpdateHelper, write
+from mjax._numpy.methods import lacks
 
 # ---- indices ---------------------------------------------------------------------------------
 
@@ -502,5 +505,30 @@ METHODS: dict[str, Callable[..., Any]] = {
     "get": get, "swap": lambda ref, value, idx=None: swap(ref, idx, value),
     "set": lambda ref, value, idx=None: set(ref, idx, value),
     "addupdate": lambda ref, x, idx=None: addupdate(ref, idx, x)}
+
+
+def _only_of_references(name: str, method: Callable[..., Any]) -> property:
+    """A method of references as a property, which raises AttributeError for other values."""
+    refuse = lacks(name, "only references do.")
+    return property(lambda self: functools.partial(method, self)
+                    if type(self.aval) is AbstractRef else refuse(self))
+
+
 for _name, _method in METHODS.items():
     setattr(_RefView, _name, _method)
+    setattr(Tracer, _name, _only_of_references(_name, _method))
+
+
+# ---- operators of tracers, which may be references -------------------------------------
+
+
+def traced_getitem(self: Any, index: Any) -> Any:
+    return get(self, index) if type(self.aval) is AbstractRef else getitem(self, index)
+
+
+def traced_setitem(self: Any, index: Any, value: Any) -> None:
+    (set if type(self.aval) is AbstractRef else refuse_assignment)(self, index, value)
+
+
+def traced_at(self: Any) -> Any:
+    return (_At if type(self.aval) is AbstractRef else _IndexUpdateHelper)(self)

@@ -59,9 +59,7 @@ def _scalar_type(name: str, dtype: Any) -> Any:
 
 
 bool_ = _scalar_type("bool", np.bool_)
-#: Names of 1-bit types; ml_dtypes has them since 0.6.
-ONE_BIT = ("int1", "uint1") if hasattr(ml_dtypes, "int1") else ()
-if ONE_BIT:
+if dtypes.ONE_BIT:
     uint1, int1 = _scalar_type("uint1", ml_dtypes.uint1), _scalar_type("int1", ml_dtypes.int1)
 uint2, uint4 = _scalar_type("uint2", ml_dtypes.uint2), _scalar_type("uint4", ml_dtypes.uint4)
 uint8, uint16 = _scalar_type("uint8", np.uint8), _scalar_type("uint16", np.uint16)

@@ -12,7 +12,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 
 
-def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | None = None,
+def face(module: str, *, later: Mapping[str, str] | None = None, rest: tuple[str, ...] = (),
          absent: str | None = None) -> None:
     """Gives a public module a `__getattr__` and a `__dir__`.
 
@@ -23,7 +23,8 @@ def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | Non
     Args:
       module: its name.
       later: name -> the module that it is loaded from when it is first used.
-      rest: the module that has other names of `__all__`; they load together.
+      rest: modules that have other names of `__all__`. Those of one module load together, and
+        before those of the next.
       absent: for a package, the module whose `why_absent(module, name)` gives the message for a
         name that one of its modules lacks.
 
@@ -47,12 +48,14 @@ def face(module: str, *, later: Mapping[str, str] | None = None, rest: str | Non
         if name in names["__all__"]:
             if "__path__" in names and importlib.util.find_spec(f"{module}.{name}"):
                 return importlib.import_module(f"{module}.{name}")
-            if rest is not None:
-                others = vars(importlib.import_module(rest))
-                found = {key: others[key] for key in names["__all__"] if key in others}
+            for source in rest:
+                others = vars(importlib.import_module(source))
+                found = {key: others[key] for key in names["__all__"]
+                         if key in others and key not in names}
                 names.update(found)
                 settle(module, {"__all__": list(found), **found})
-                return names[name]
+                if name in names:
+                    return names[name]
         text = f"module {module!r} has no attribute {name!r}"
         if not name.startswith("_") and (where := _EXPLAINED.get(module.partition(".")[0])):
             text = importlib.import_module(where).why_absent(module, name)

@@ -75,7 +75,9 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
         "each thread starts with the interpreter, settings and options that are its defaults"),
     "Array": (
         ("_numpy.methods",), "operators and methods of arrays are functions of the NumPy layer"),
-    "Tracer": (("_numpy.methods",), "tracers have the operators and methods of arrays"),
+    "Tracer": (
+        ("_numpy.methods", "_numpy.references"),
+        "tracers have the operators and methods of arrays, and of references"),
     "Ref": (("_numpy.methods",), "references lack the methods of arrays, by name"),
     "AbstractRef": (
         ("_engine.control.references.primitives",),

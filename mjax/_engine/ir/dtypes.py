@@ -24,6 +24,8 @@ NARROW_FLOATS = ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m
                  "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
                  "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 NARROW_INTS = ("int1", "int2", "int4", "uint1", "uint2", "uint4")
+#: Names of 1-bit types; ml_dtypes has them since 0.6.
+ONE_BIT = ("int1", "uint1") if hasattr(ml_dtypes, "int1") else ()
 
 _KINDS: dict[Any, str] = {bfloat16: "f"}
 _KINDS |= {np.dtype(getattr(ml_dtypes, n)): "f" for n in NARROW_FLOATS if hasattr(ml_dtypes, n)}

@@ -35,7 +35,7 @@ def test_submodules_and_later_names(module):
 
 
 def test_the_rest_loads_together(module):
-    face("json.made", rest="numpy.fft")
+    face("json.made", rest=("numpy.fft",))
     assert module.fft is __import__("numpy").fft.fft
     assert module.ifft is __import__("numpy").fft.ifft
     assert dir(module) == ["decoder", "fft", "ifft", "later"]
