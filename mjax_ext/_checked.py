@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import counted, per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.rule_errors import describe_value
 
@@ -20,7 +20,7 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
       name: the name of its argument.
       flags: the argument.
       items: what the flags are about.
-      what: their name in messages.
+      what: the name of one in messages.
 
     Raises:
       TypeError: it is not a flag or a sequence of flags.
@@ -32,12 +32,30 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
         found = ("not flags",)  # type: ignore[assignment]
     if not all(isinstance(flag, (bool, np.bool_)) for flag in found):
         msg = (f"{who}: {name} must be a bool, or a list of bools, one for each of the "
-               f"{len(items)} {what}; got {describe_value(flags)}.")
+               f"{counted(len(items), what)}; got {describe_value(flags)}.")
         raise TypeError(msg)
-    if len(found) != len(items):
-        msg = f"{who}: {name} has {len(found)} entries for {len(items)} {what}; give one for each."
-        raise ValueError(msg)
+    check_count(who, name, found, items, what)
     return tuple(map(bool, found))
+
+
+def check_count(who: str, name: str, given: Sequence[Any], items: Sequence[Any], what: str
+                ) -> None:
+    """Refuses a sequence that does not have an entry per item.
+
+    Args:
+      who: the function, for messages.
+      name: the name of its argument.
+      given: the argument.
+      items: what the entries are about.
+      what: the name of one in messages.
+
+    Raises:
+      ValueError: there are more or fewer.
+    """
+    if len(given) != len(items):
+        msg = (f"{who}: {name} has {counted(len(given), 'entry')} for "
+               f"{counted(len(items), what)}; give one for each.")
+        raise ValueError(msg)
 
 
 def as_jaxpr(who: str, jaxpr: Any) -> Jaxpr:

@@ -9,6 +9,8 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from mjax._engine.base.util import counted
+
 FindingT = TypeVar("FindingT")
 
 
@@ -105,7 +107,7 @@ class BaseReport(Generic[FindingT]):
         wrong = ", ".join(rule for rule in self.rules if self._found(rule))
         return f"{self._subject()}, " + (
             "no findings" if not count else
-            f"{count} finding{'s' if count > 1 else ''} ({wrong})")
+            f"{counted(count, 'finding')} ({wrong})")
 
 
 def sentence(subject: str, finding: Any) -> str:

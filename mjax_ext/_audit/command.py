@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mjax._engine.base.pages import page
+from mjax._engine.base.util import counted
 from mjax_ext._arguments import parser_of
 from mjax_ext._audit.files import files
 from mjax_ext._audit.findings import Finding, find, star_exports
@@ -126,26 +127,22 @@ def _verdict(finding: Finding) -> str:
 def _summary(done: Audit) -> Iterator[str]:
     found = done.findings
     where = len({finding.file for finding in found})
-    yield (f"{_many(len(found), 'use')} in {where} of {_many(done.files, 'file')}. "
+    yield (f"{counted(len(found), 'use')} in {where} of {counted(done.files, 'file')}. "
            f"Releases of jax: {table().releases[0]} to {table().releases[-1]}.")
     for kind, words in _KINDS.items():
         if count := sum(finding.kind == kind for finding in found):
             yield f"  {count} {words}"
     if breaking := sum(finding.breaks_in is not None for finding in found):
-        yield f"  {_many(breaking, 'use')} of names that a release does not have"
+        yield f"  {counted(breaking, 'use')} of names that a release does not have"
     jax = [finding for finding in found if finding.kind.startswith("jax")]
     if jax:
         named = sum(finding.replacement is not None for finding in jax)
         why = f"; {page('extension_names.md')} says why others do not" * (named < len(jax))
-        yield f"  {named} of the {_many(len(jax), 'use')} of jax's names have a replacement{why}"
+        yield f"  {named} of the {counted(len(jax), 'use')} of jax's names have a replacement{why}"
     if {"generation", "head"} <= {finding.kind for finding in found}:
         yield "  The library mixes a generation with the head: what the former promises is lost."
     if done.unread:
-        yield f"  {_many(len(done.unread), 'file')} could not be read"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
+        yield f"  {counted(len(done.unread), 'file')} could not be read"
 
 
 def main(arguments: list[str]) -> int:

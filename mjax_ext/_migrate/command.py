@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mjax._engine.base.util import counted
 from mjax_ext._arguments import parser_of
 from mjax_ext._audit.command import audit_source
 from mjax_ext._audit.files import files
@@ -151,7 +152,7 @@ def _text(results: list[Result], to: str) -> Iterator[str]:
             yield f"{result.file}:{problem.line}: {problem.why}"
     written = sum(result.written for result in results)
     if results:
-        yield (f"Rewritten for {to}: {written} of {len(results)} files. "
-               f"{len(results) - written} are as they were.")
+        yield (f"Rewritten for {to}: {written} of {counted(len(results), 'file')}. "
+               f"As they were: {len(results) - written}.")
     else:
         yield f"Nothing has to be rewritten for {to}."

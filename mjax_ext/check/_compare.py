@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mjax._engine.base.util import counted
 from mjax._engine.ir import dtypes
 
 
@@ -39,7 +40,7 @@ def difference(actual: Sequence[Any], expected: Sequence[Any], allowed: float) -
       allowed: the relative error that is put down to rounding.
     """
     if len(actual) != len(expected):
-        return f"{len(actual)} results instead of {len(expected)}"
+        return f"{counted(len(actual), 'result')} instead of {len(expected)}"
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         name = f"result {i} has " if len(expected) > 1 else ""
         if a.shape != e.shape:

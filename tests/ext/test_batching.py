@@ -169,7 +169,7 @@ def test_helpers():
     np.testing.assert_allclose(core.jaxpr_as_fun(batched)(x, x[0])[0], x * x[0])
     with pytest.raises(TypeError, match="in_batched must be a bool, or a list of bools"):
         batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [0, None], False)
-    with pytest.raises(ValueError, match="in_batched has 1 entries for 2 inputs"):
+    with pytest.raises(ValueError, match="in_batched has 1 entry for 2 inputs"):
         batching.batch_jaxpr(jaxpr, batching.AxisData(None, 2), [True], False)
 
 
@@ -213,7 +213,7 @@ def test_programs_whose_axes_do_not_fit():
     with pytest.raises(ValueError, match="mapped along axis 0, but is wanted without a batch axis"):
         batching.batch_jaxpr_axes(jaxpr, axis, [0], [None])
     for axes, dests in (([0, 0], [0]), ([0], [0, 0])):
-        with pytest.raises(ValueError, match="has 2 entries for 1 (inputs|results)"):
+        with pytest.raises(ValueError, match="has 2 entries for 1 (input|result)"):
             batching.batch_jaxpr_axes(jaxpr, axis, axes, dests)
     assert batching.zero_if_mapped is not None and isinstance(
         batching.zero_if_mapped, batching.ZeroIfMapped)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import pydoc
 import re
 from types import FunctionType, ModuleType
 
 import pytest
 
 import mjax_ext
+from mjax_ext._tables import RuleTable
 
 MODULES = ["mjax_ext", *(
     m.name for m in pkgutil.walk_packages(mjax_ext.__path__, "mjax_ext.")
@@ -59,3 +61,14 @@ def test_the_docstring_of_the_module_tells_tables_and_other_values(name):
     lacking = [n for n in names if not _is_ours(getattr(home, n)) and n not in told
                and not isinstance(getattr(home, n), ModuleType)]
     assert not lacking or name.endswith("core.primitives")
+
+
+def test_help_of_tables_tells_how_rules_are_called():
+    seen = set()
+    for home, names in map(_home, MODULES):
+        for table in (getattr(home, n) for n in names):
+            if type(table) is RuleTable:
+                told = pydoc.render_doc(table, renderer=pydoc.plaintext)
+                assert re.search(r"`rule\(\w+.*\)`\.\s+It gives .*`", told), told
+                seen.add(id(table))
+    assert len(seen) >= 8

@@ -296,6 +296,6 @@ def test_inline_of_another_number_of_operands():
     core.Frame(p, "program")
     p.def_lowering(lambda ctx, *operands, program: ctx.inline(program, *operands, *operands))
     program = mjax.make_jaxpr(lax.sin)(1.0)
-    says = r"1 inputs, of types ~float32\[\], was given 2 operands"
+    says = r"1 input, of types ~float32\[\], was given 2 operands"
     with pytest.raises(TypeError, match=says):
         mjax.jit(lambda x: p.bind(x, program=program))(1.0)

@@ -79,7 +79,7 @@ def test_jaxprs_take_as_many_values_as_they_have_inputs():
     jaxpr = mjax.make_jaxpr(lambda x, y: x + y)(X, 1.0)
     for call in (lambda: core.eval_jaxpr(jaxpr, [], X), lambda: core.jaxpr_as_fun(jaxpr)(X)):
         with pytest.raises(TypeError,
-                           match=r"2 inputs, of types float32\[.*, ~float32\[\], .*1 arguments"):
+                           match=r"2 inputs, of types float32\[.*, ~float32\[\], .*1 argument"):
             call()
-    with pytest.raises(TypeError, match="called with 1 constants and 2 arguments"):
+    with pytest.raises(TypeError, match="called with 1 constant and 2 arguments"):
         core.eval_jaxpr(jaxpr, [3.0], X, X)

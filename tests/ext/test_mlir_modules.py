@@ -114,7 +114,7 @@ def test_what_modules_do_not_have():
             mlir.lower_jaxpr_to_module("m", jaxpr, platforms=platforms)
     with pytest.raises(TypeError, match="lower_jaxpr_to_module takes a jaxpr"):
         mlir.lower_jaxpr_to_module("m", lax.sin, platforms=["cpu"])
-    with pytest.raises(ValueError, match="donated_args has 2 entries for 1 inputs"):
+    with pytest.raises(ValueError, match="donated_args has 2 entries for 1 input"):
         lower(lax.sin, X, donated_args=[True, False])
 
 
@@ -188,7 +188,7 @@ def test_equations_of_a_program_in_a_rule():
             ctx.module_context, jaxpr, ctx.name_stack, ctx.tokens_in, consts, *args,
             dim_var_values=ctx.dim_var_values, const_lowering=ctx.const_lowering)
         assert len(tokens) == 0
-        with pytest.raises(TypeError, match="1 constants and 1 inputs was given 1 constants and 2"):
+        with pytest.raises(TypeError, match="1 constant and 1 input was given 1 constant and 2"):
             mlir.jaxpr_subcomp(ctx.module_context, jaxpr, (), ctx.tokens_in, consts, *args, *args)
         return outs
 

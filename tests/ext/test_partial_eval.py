@@ -145,9 +145,9 @@ def test_constants_become_inputs_and_back():
     apart, consts = partial_eval.separate_consts(jaxpr)
     same(run(apart, *consts, X, 2 * X), wanted)
     core.check_jaxpr(lifted)
-    with pytest.raises(ValueError, match=r"1 constants, so it is not closed .*convert_constvars"):
+    with pytest.raises(ValueError, match=r"1 constant, so it is not closed .*convert_constvars"):
         partial_eval.close_jaxpr(jaxpr)
-    with pytest.raises(ValueError, match=r"1 constants already; convert_envvars_to_constvars"):
+    with pytest.raises(ValueError, match=r"1 constant already; convert_envvars_to_constvars"):
         partial_eval.convert_invars_to_constvars(jaxpr, 1)
     with pytest.raises(ValueError, match=r"has 2 inputs, of which 3 cannot be taken"):
         partial_eval.convert_envvars_to_constvars(jaxpr, 3)
@@ -182,7 +182,7 @@ def test_constants_stay_unless_dropped():
     assert used_consts == [True] and used == [True, False] and smaller.consts == [W]
     same(run(smaller, X), [X * np.asarray(W)])
     assert partial_eval.dce_jaxpr_consts(jaxpr, True)[1:] == ([True], [True, True])
-    with pytest.raises(ValueError, match="used_outputs has 1 entries for 2 results"):
+    with pytest.raises(ValueError, match="used_outputs has 1 entry for 2 results"):
         partial_eval.dce_jaxpr(jaxpr, [True])
     with pytest.raises(TypeError, match=r"used_outputs must be a bool, or a list of bools.*None"):
         partial_eval.dce_jaxpr(jaxpr, None)
@@ -296,7 +296,7 @@ def test_functions_of_partly_known_arguments():
     same([outs[0].get_known(), *run(jaxpr, X + 1, consts=consts)],
          [np.sin(X), (X + 1) * np.exp(X), X + 1, -X])
     assert names(jaxpr) == ["mul"] and len(consts) == 2
-    with pytest.raises(ValueError, match="instantiate has 1 entries for 4 results"):
+    with pytest.raises(ValueError, match="instantiate has 1 entry for 4 results"):
         partial_eval.trace_to_jaxpr_nounits(f, pvals, [True])
     assert partial_eval.partition_pvals(outs)[0] == [True, False, False, False]
     # It is itself differentiated.

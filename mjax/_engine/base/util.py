@@ -155,6 +155,18 @@ def unused_name(name: str, taken: set[str]) -> str:
     return candidate
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, for messages.
+
+    Example:
+      >>> counted(1, "entry"), counted(2, "entry"), counted(0, "result")
+      ('1 entry', '2 entries', '0 results')
+    """
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
+
+
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The one of some names that a misspelled one may stand for; None if none is close."""
     # Imported here: otherwise every import of mjax would pay for it.

@@ -12,7 +12,7 @@ from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import split_list, unused_name
+from mjax._engine.base.util import counted, split_list, unused_name
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
@@ -474,8 +474,9 @@ class LoweringContext(RuleFacts):
         if len(values) != len(jaxpr.invars) and (
                 len(values) != len(mctx.types_of(jaxpr.in_avals))):
             raise LazyTypeError(lambda: (
-                f"inline: a jaxpr of {len(jaxpr.invars)} inputs, of types "
-                f"{', '.join(map(str, jaxpr.in_avals))}, was given {len(operands)} operands."))
+                f"inline: a jaxpr of {counted(len(jaxpr.invars), 'input')}, of types "
+                f"{', '.join(map(str, jaxpr.in_avals))}, was given "
+                f"{counted(len(operands), 'operand')}."))
         names = token_names(jaxpr.effects)
         results, tokens = mctx.walk(mctx, jaxpr, self.constants, values,
                                     self.tokens.subset(names) if names else no_tokens)

@@ -382,8 +382,8 @@ def _checked_results(ctx: LoweringContext, rule: Any, results: Any) -> list[Any]
             ".results of an operation)."), ctx.source, rule)
     if actual != ctx.out_types:
         bad_rule_result(ctx.primitive, "lowering", lambda: (
-            f"returned {len(actual)} results of types {', '.join(map(str, actual))}, but the "
-            f"abstract evaluation says {', '.join(map(str, ctx.avals_out))}, that is "
+            f"returned {', '.join(map(str, actual)) or 'no values'}, but the abstract evaluation "
+            f"says {', '.join(map(str, ctx.avals_out))}, that is "
             f"{', '.join(map(str, ctx.out_types))}."), ctx.source, rule)
     return values
 

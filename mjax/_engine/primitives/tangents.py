@@ -9,6 +9,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import ThreadState, thread
+from mjax._engine.base.util import counted
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
@@ -167,8 +168,8 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
     def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         if len(rules) != len(tangents):
             bad_rule_result(primitive, "jvp", lambda: (
-                f"was made of {len(rules)} functions for {len(tangents)} operands; give one, or "
-                "None, for each."))
+                f"was made of {counted(len(rules), 'function')} for "
+                f"{counted(len(tangents), 'operand')}; give one, or None, for each."))
         out = primitive.bind(*primals, **params)
         total: Any = None
         for rule, tangent in zip(derivatives, tangents, strict=True):

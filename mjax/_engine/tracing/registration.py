@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import closest
+from mjax._engine.base.util import closest, counted
 from mjax._engine.ir.source import warn
 from mjax._engine.tracing.rule_errors import rule_name
 
@@ -133,7 +133,7 @@ def misfit(function: Any, call: Call, schema: Any) -> str:
         return ""
     count = len(call.leading)
     if not taken.any_number and len(taken.positional) < count:
-        return f"takes {_counted(len(taken.positional))}"
+        return f"takes {counted(len(taken.positional), 'positional argument')}"
     names = (set() if not call.params else None if schema is None else set(schema.params))
     if names is None:
         return ""  # any argument by name may be a param
@@ -364,10 +364,6 @@ def _place(rule: Any) -> str:
     code = getattr(rule, "__code__", None)
     name = getattr(rule, "__qualname__", repr(rule))
     return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
-
-
-def _counted(n: int) -> str:
-    return f"{n} positional argument{'' if n == 1 else 's'}"
 
 
 def _quoted(names: Any) -> str:

@@ -19,6 +19,7 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.folding import is_engine_file
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import QUESTIONS, Effect, Effects, OperandEffect, describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, jaxprs_in_params
 from mjax._engine.ir.source import here, user_frames
@@ -238,8 +239,10 @@ def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: 
                     function: Any = None) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` continues after its name."""
     source = source or here()
-    raise LazyTypeError(lambda: (
+    error: Any = LazyTypeError(lambda: (
         f"{rule_text(primitive, rule, function)} {what()}\n{applied_at(source)}"))
+    error.told = primitive, rule
+    raise error
 
 
 def as_pair(primitive: Any, rule: str, result: Any, meaning: str, source: Any = None) -> Any:
@@ -271,7 +274,8 @@ def check_lists(primitive: Any, rule: str, lists: Sequence[Any], count: int | No
         if not isinstance(values, (list, tuple)) or len(values) != count:
             bad_rule_result(primitive, rule, lambda: (
                 f"returned {' and '.join(map(describe_value, lists))}; since multiple_results=True "
-                f"it must return {meaning}{f', {count} for {count} results' if count else ''}."),
+                f"it must return {meaning}"
+                + (f", {count} for {counted(count, 'result')}." if count else ".")),
                 source)
 
 
@@ -344,6 +348,8 @@ def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, 
     if isinstance(error, SymbolicValueError):
         error.blame(primitive, rule)
         return
+    if getattr(error, "told", None) == (primitive, rule):
+        return  # its text names the rule and the place
     function = function or _function_of(primitive, rule)
     if is_engine_file(where(function).rpartition(":")[0]):
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import Effect, OperandEffect
 from mjax._engine.ir.jaxpr import JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
@@ -119,8 +120,7 @@ def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequ
         return  # the method takes operands that the primitive itself does not
     if len(outs) != count:
         msg = (f"{who} returned {describe_value(outs)} for primitive {primitive.name!r}, which has "
-               f"{count} result{'' if count == 1 else 's'}; it must return a list with an element "
-               "for each.")
+               f"{counted(count, 'result')}; it must return a list with an element for each.")
         raise TypeError(msg)
 
 
@@ -172,7 +172,7 @@ def pruned(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | 
                             or len(used_ins) != len(eqn.invars)):
         bad_rule_result(primitive, "dce", lambda: (
             f"returned {describe_value(used_ins)} to say which operands are used; it must return a "
-            f"list of {len(eqn.invars)} booleans, one per operand."), eqn.source)
+            f"list of {counted(len(eqn.invars), 'boolean')}, one per operand."), eqn.source)
     if "dce" in primitive.foreign:
         _check_pruned(eqn, used, used_ins, new)
     return used_ins, new

@@ -18,6 +18,7 @@ from mjax._engine.base.config import is_set_here
 from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
+from mjax._engine.base.util import counted
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.ir.dtypes import PYTHON_SCALARS, is_wide
 from mjax._engine.ir.effects import Effects, no_effects
@@ -442,9 +443,10 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
         env = constants_of(jaxpr, consts)
         env.update(zip(jaxpr.invars, args, strict=True))
     except ValueError:
-        msg = (f"a jaxpr of {len(jaxpr.constvars)} constants and {len(jaxpr.invars)} inputs, of "
-               f"types {', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
-               f"{len(consts)} constants and {len(args)} arguments.")
+        msg = (f"a jaxpr of {counted(len(jaxpr.constvars), 'constant')} and "
+               f"{counted(len(jaxpr.invars), 'input')}, of types "
+               f"{', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
+               f"{counted(len(consts), 'constant')} and {counted(len(args), 'argument')}.")
         raise TypeError(msg) from None
     outer = thread.source
     scoped = type(outer) is Scope

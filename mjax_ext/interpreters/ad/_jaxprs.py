@@ -13,7 +13,7 @@ from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
 from mjax._engine.transforms import transpose as engine
 from mjax._engine.transforms.transpose import transpose_jaxpr
-from mjax_ext._checked import as_jaxpr
+from mjax_ext._checked import as_jaxpr, check_count
 
 
 def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
@@ -48,13 +48,10 @@ def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
         msg = ("backward_pass(jaxpr, transform_stack, consts, primals_in, cts_in): "
                f"transform_stack must be a bool, got {describe_value(transform_stack)}.")
         raise TypeError(msg)
-    for name, values, items in (("consts", consts, jaxpr.constvars),
-                                ("primals_in", primals_in, jaxpr.invars),
-                                ("cts_in", cts_in, jaxpr.outvars)):
-        if len(values) != len(items):
-            msg = (f"backward_pass: {name} has {len(values)} entries for {len(items)}; give one "
-                   "for each.")
-            raise ValueError(msg)
+    for name, values, items, what in (("consts", consts, jaxpr.constvars, "constant"),
+                                      ("primals_in", primals_in, jaxpr.invars, "input"),
+                                      ("cts_in", cts_in, jaxpr.outvars, "result")):
+        check_count("backward_pass", name, values, items, what)
     found = engine.backward_pass(jaxpr, consts, primals_in, cts_in,
                                  "transpose" if transform_stack else "")
     return [Zero(typeof(p).to_cotangent()) if ct is None else ct

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from mjax._engine.base.util import counted
 from mjax._engine.control.custom.symbolic_zeros import for_rule
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import zeros_of
@@ -268,8 +269,8 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
     """
     if len(jvprules) != len(primals):
         bad_rule_result(primitive, "jvp", lambda: (
-            f"was made of {len(jvprules)} functions for {len(primals)} operands; give one, or "
-            "None, for each."))
+            f"was made of {counted(len(jvprules), 'function')} for "
+            f"{counted(len(primals), 'operand')}; give one, or None, for each."))
     out = primitive.bind(*primals, **params)
     total = _zeros(primitive, out)
     for rule, tangent in zip(jvprules, tangents, strict=True):

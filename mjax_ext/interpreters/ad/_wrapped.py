@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import counted, per_item
 from mjax._engine.control.calls.call_primitive import as_wrapped
 from mjax._engine.control.calls.wrapped import (
     WrappedFun,
@@ -44,7 +44,8 @@ def _tangent(who: str, i: int, primal: Any, tangent: Any) -> Any:
 
 def _tangents(who: str, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
     if len(primals) != len(tangents):
-        msg = f"{who}: there are {len(primals)} primals and {len(tangents)} tangents."
+        msg = (f"{who}: there are {counted(len(primals), 'primal')} and "
+               f"{counted(len(tangents), 'tangent')}; give one for each.")
         raise TypeError(msg)
     return [_tangent(who, i, p, t) for i, (p, t) in enumerate(zip(primals, tangents, strict=True))]
 

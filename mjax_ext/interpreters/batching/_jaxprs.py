@@ -10,7 +10,7 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms import batching as engine
 from mjax._engine.transforms.batching import AxisData, batched_type
-from mjax_ext._checked import as_jaxpr, flags_for
+from mjax_ext._checked import as_jaxpr, check_count, flags_for
 from mjax_ext.interpreters.batching._elements import matchaxis
 
 
@@ -56,8 +56,8 @@ def batch_jaxpr(closed_jaxpr: Jaxpr, axis_data: AxisData, in_batched: Sequence[b
       ((3,), [True, False])
     """
     jaxpr = as_jaxpr("batch_jaxpr", closed_jaxpr)
-    flags = flags_for("batch_jaxpr", "in_batched", in_batched, jaxpr.invars, "inputs")
-    wanted = flags_for("batch_jaxpr", "instantiate", instantiate, jaxpr.outvars, "results")
+    flags = flags_for("batch_jaxpr", "in_batched", in_batched, jaxpr.invars, "input")
+    wanted = flags_for("batch_jaxpr", "instantiate", instantiate, jaxpr.outvars, "result")
     batched, dims = engine.batch_jaxpr(jaxpr, axis_data, [0 if f else None for f in flags], wanted)
     return batched, [d is not None for d in dims]
 
@@ -90,7 +90,7 @@ def batch_jaxpr_axes(closed_jaxpr: Jaxpr, axis_data: AxisData, in_axes: Sequence
     """
     jaxpr = as_jaxpr("batch_jaxpr_axes", closed_jaxpr)
     dests = tuple(out_axes_dest)
-    _check_count("batch_jaxpr_axes", "out_axes_dest", dests, jaxpr.outvars, "results")
+    check_count("batch_jaxpr_axes", "out_axes_dest", dests, jaxpr.outvars, "result")
 
     def place(value: Any, dim: int | None, i: int) -> tuple[Any, int | None]:
         dest = dests[i]
@@ -130,16 +130,10 @@ def batch_jaxpr2(closed_jaxpr: Jaxpr, axis_data: AxisData, in_axes: Sequence[int
     return batched, tuple(dims)
 
 
-def _check_count(who: str, name: str, axes: Sequence[Any], items: Sequence[Any], what: str) -> None:
-    if len(axes) != len(items):
-        msg = f"{who}: {name} has {len(axes)} entries for {len(items)} {what}; give one for each."
-        raise ValueError(msg)
-
-
 def _batched(who: str, jaxpr: Jaxpr, axis: AxisData, in_axes: Sequence[int | None], dests: Any,
              place: Callable[[Any, Any, int], tuple[Any, int | None]]
              ) -> tuple[Jaxpr, list[int | None]]:
-    _check_count(who, "in_axes", in_axes, jaxpr.invars, "inputs")
+    check_count(who, "in_axes", in_axes, jaxpr.invars, "input")
     # Axes may count from the end, of the batch.
     axes = tuple([None if d is None else d % (v.aval.ndim + 1)
                   for d, v in zip(in_axes, jaxpr.invars, strict=True)])

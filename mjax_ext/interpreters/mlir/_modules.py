@@ -8,6 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.sizes import is_constant_shape
@@ -116,7 +117,7 @@ def lower_jaxpr_to_module(
             all_default_mem_kind=not all_default_mem_kind,
             propagated_out_mem_kinds=_given(propagated_out_mem_kinds))
     platform = one_platform(who, platforms)
-    donated = flags_for(who, "donated_args", donated_args or False, jaxpr.invars, "inputs")
+    donated = flags_for(who, "donated_args", donated_args or False, jaxpr.invars, "input")
     donation = settle([i for i, d in enumerate(donated) if d], jaxpr.in_avals, jaxpr.out_avals,
                       lambda i: f"argument {i}", lambda i, out: True, lambda i, out: False)
     aliases = donation.aliases | {
@@ -276,9 +277,10 @@ def jaxpr_subcomp(ctx: engine.ModuleContext, jaxpr: Jaxpr, name_stack: Sequence[
     given = [*consts_for_constvars, *args]
     lifted = convert_constvars_jaxpr(jaxpr) if len(consts_for_constvars) else jaxpr
     if len(given) != len(lifted.invars):
-        msg = (f"jaxpr_subcomp: a jaxpr of {len(jaxpr.constvars)} constants and "
-               f"{len(jaxpr.invars)} inputs was given {len(consts_for_constvars)} constants and "
-               f"{len(args)} arguments.")
+        msg = (f"jaxpr_subcomp: a jaxpr of {counted(len(jaxpr.constvars), 'constant')} and "
+               f"{counted(len(jaxpr.invars), 'input')} was given "
+               f"{counted(len(consts_for_constvars), 'constant')} and "
+               f"{counted(len(args), 'argument')}.")
         raise TypeError(msg)
     scope, ctx.scope = ctx.scope, tuple(name_stack) or ctx.scope
     outer = thread.dimensions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from typing import Any
 
-from mjax._engine.base.util import alias
+from mjax._engine.base.util import alias, counted
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.primitives import emit
@@ -161,7 +161,8 @@ def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[Any]) -> list
     values, sizes = list(xs), [len(y) if isinstance(y, (tuple, list)) else None for y in ys]
     count = sum(1 if n is None else n for n in sizes)
     if count != len(values):
-        msg = (f"unflatten_ir_values_like_types: {len(values)} IR values for {count} types.")
+        msg = (f"unflatten_ir_values_like_types: {counted(len(values), 'IR value')} for "
+               f"{counted(count, 'type')}.")
         raise ValueError(msg)
     given = iter(values)
     return [next(given) if n is None else tuple([next(given) for _ in range(n)]) for n in sizes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mjax._engine.base.util import alias, partition_list, split_list
+from mjax._engine.base.util import alias, counted, partition_list, split_list
 from mjax._engine.ir.effects import Effects, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Var
 from mjax._engine.transforms import dce
@@ -30,9 +30,9 @@ def close_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
       []
     """
     if as_jaxpr("close_jaxpr", jaxpr).constvars:
-        msg = (f"close_jaxpr: the jaxpr has {len(jaxpr.constvars)} constants, so it is not closed "
-               "without their values: make inputs of them by convert_constvars_jaxpr, or give the "
-               "values, core.ClosedJaxpr(jaxpr, consts).")
+        msg = (f"close_jaxpr: the jaxpr has {counted(len(jaxpr.constvars), 'constant')}, so it is "
+               "not closed without their values: make inputs of them by convert_constvars_jaxpr, "
+               "or give the values, core.ClosedJaxpr(jaxpr, consts).")
         raise ValueError(msg)
     return jaxpr
 
@@ -85,8 +85,9 @@ def convert_invars_to_constvars(jaxpr: Jaxpr, n: int) -> Jaxpr:
       [Array(3., dtype=float32, weak_type=True)]
     """
     if as_jaxpr("convert_invars_to_constvars", jaxpr).constvars and n:
-        msg = (f"convert_invars_to_constvars: the jaxpr has {len(jaxpr.constvars)} constants "
-               "already; convert_envvars_to_constvars adds to them.")
+        msg = ("convert_invars_to_constvars: the jaxpr has "
+               f"{counted(len(jaxpr.constvars), 'constant')} already; "
+               "convert_envvars_to_constvars adds to them.")
         raise ValueError(msg)
     return _with_constants("convert_invars_to_constvars", jaxpr, n)
 
@@ -113,7 +114,8 @@ def convert_envvars_to_constvars(jaxpr: Jaxpr, num_env_vars: int) -> Jaxpr:
 
 def _with_constants(who: str, jaxpr: Jaxpr, n: int) -> Jaxpr:
     if not 0 <= n <= len(jaxpr.invars):
-        msg = f"{who}: the jaxpr has {len(jaxpr.invars)} inputs, of which {n} cannot be taken."
+        msg = (f"{who}: the jaxpr has {counted(len(jaxpr.invars), 'input')}, of which {n} cannot "
+               "be taken.")
         raise ValueError(msg)
     moved, invars = split_list(jaxpr.invars, [n])
     names = jaxpr.debug_info.arg_names
@@ -154,7 +156,7 @@ def move_binders_to_front(closed_jaxpr: Jaxpr, to_move: Sequence[bool]) -> Jaxpr
       [Array(-3., dtype=float32, weak_type=True)]
     """
     jaxpr = as_jaxpr("move_binders_to_front", closed_jaxpr)
-    flags = flags_for("move_binders_to_front", "to_move", to_move, jaxpr.invars, "inputs")
+    flags = flags_for("move_binders_to_front", "to_move", to_move, jaxpr.invars, "input")
     moved: Jaxpr = jaxpr.cached(("binders", flags), lambda: _moved(jaxpr, flags))
     return moved
 
@@ -295,8 +297,8 @@ def _eliminated(who: str, jaxpr: Jaxpr, used_outputs: Any, instantiate: Any
                 ) -> tuple[Jaxpr, list[bool]]:
     as_jaxpr(who, jaxpr)
     return dce.dce_jaxpr(
-        jaxpr, flags_for(who, "used_outputs", used_outputs, jaxpr.outvars, "results"),
-        flags_for(who, "instantiate", instantiate, jaxpr.invars, "inputs"))
+        jaxpr, flags_for(who, "used_outputs", used_outputs, jaxpr.outvars, "result"),
+        flags_for(who, "instantiate", instantiate, jaxpr.invars, "input"))
 
 
 def dce_jaxpr_call_rule(used_outputs: Sequence[bool], eqn: JaxprEqn

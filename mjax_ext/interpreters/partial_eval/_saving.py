@@ -73,19 +73,19 @@ def partial_eval_jaxpr_custom(jaxpr: Jaxpr, in_unknowns: Sequence[bool],
     """
     who = "partial_eval_jaxpr_custom"
     as_jaxpr(who, jaxpr)
-    unknown = flags_for(who, "in_unknowns", in_unknowns, jaxpr.invars, "inputs")
-    inst = flags_for(who, "in_inst", in_inst, jaxpr.invars, "inputs")
+    unknown = flags_for(who, "in_unknowns", in_unknowns, jaxpr.invars, "input")
+    inst = flags_for(who, "in_inst", in_inst, jaxpr.invars, "input")
     if any(u and not i for u, i in zip(unknown, inst, strict=True)):
         msg = (f"{who}: an unknown input must be instantiated; in_unknowns is {list(unknown)}, and "
                f"in_inst {list(inst)}.")
         raise ValueError(msg)
     walk = _Walk(jaxpr, unknown, inst, Decided(saveable))
     out_unknown, out_inst = (list(flags) for flags in walk.states(jaxpr.outvars))
-    wanted = flags_for(who, "ensure_out_inst", ensure_out_inst, jaxpr.outvars, "results")
+    wanted = flags_for(who, "ensure_out_inst", ensure_out_inst, jaxpr.outvars, "result")
     for atom, i, w in zip(jaxpr.outvars, out_inst, wanted, strict=True):
         if w and not i:
             walk.add_residual(atom)
-    more = flags_for(who, "ensure_out_unknowns", ensure_out_unknowns, jaxpr.outvars, "results")
+    more = flags_for(who, "ensure_out_unknowns", ensure_out_unknowns, jaxpr.outvars, "result")
     out_unknown = [a or b for a, b in zip(out_unknown, more, strict=True)]
     out_inst = [a or b for a, b in zip(out_inst, wanted, strict=True)]
     residuals = list(walk.residuals)

@@ -80,7 +80,7 @@ def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence
     who = "trace_to_jaxpr_dynamic"
     call, avals = as_function(who, fun), check_types(who, in_avals)
     kept = flags_for(who, "keep_inputs", True if keep_inputs is None else keep_inputs, avals,
-                     "inputs")
+                     "input")
 
     def flat(*args: Any) -> Sequence[Any]:
         outs = call(*[a for a, k in zip(args, kept, strict=True) if k])

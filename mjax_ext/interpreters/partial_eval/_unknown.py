@@ -115,7 +115,7 @@ def trace_to_jaxpr_nounits(fun: Callable[..., Sequence[Any]], pvals: Sequence[Pa
                       for p in pvals])
         if not isinstance(outs, (list, tuple)):
             refuse_results(who, outs)
-        wanted = flags_for(who, "instantiate", instantiate, outs, "results")
+        wanted = flags_for(who, "instantiate", instantiate, outs, "result")
         unknown = [w or interp.is_unknown(o) for o, w in zip(outs, wanted, strict=True)]
         out_pvals = [PartialVal.unknown(typeof(o)) if u else PartialVal.known(o)
                      for o, u in zip(outs, unknown, strict=True)]
@@ -157,9 +157,9 @@ def partial_eval_jaxpr_nounits(jaxpr: Jaxpr, unknowns: Sequence[bool],
     """
     who = "partial_eval_jaxpr_nounits"
     as_jaxpr(who, jaxpr)
-    flags = flags_for(who, "unknowns", unknowns, jaxpr.invars, "inputs")
+    flags = flags_for(who, "unknowns", unknowns, jaxpr.invars, "input")
     parts = partial_eval_jaxpr(
-        jaxpr, flags, flags_for(who, "instantiate", instantiate, jaxpr.outvars, "results"))
+        jaxpr, flags, flags_for(who, "instantiate", instantiate, jaxpr.outvars, "result"))
     known = parts.known
     places = [*known.invars, *known.outvars]
     residuals = [places[i] for i in parts.residual_forwarding]

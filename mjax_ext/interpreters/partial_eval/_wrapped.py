@@ -35,7 +35,7 @@ def _traced(f: Callable[..., Any], trace: Any, instantiate: Any, info: DebugInfo
     outs = call_with(trace, f, *ins)
     if not isinstance(outs, (list, tuple)):
         refuse_results("trace_to_subjaxpr_nounits", outs)
-    wanted = flags_for("trace_to_subjaxpr_nounits", "instantiate", instantiate, outs, "results")
+    wanted = flags_for("trace_to_subjaxpr_nounits", "instantiate", instantiate, outs, "result")
     outs = [instantiate_const_at(trace, w, o) for o, w in zip(outs, wanted, strict=True)]
     unknown = [trace.is_unknown(o) for o in outs]
     jaxpr, consts, _ = tracers_to_jaxpr(

@@ -174,7 +174,7 @@ def test_files_are_decided_one_by_one(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == [
         f"{tmp_path}/a.py: rewritten", f"{tmp_path}/b.py:4: v1 does not have jax.core.nothing",
         f"{tmp_path}/c.py:1: does not parse: invalid syntax",
-        "Rewritten for v1: 1 of 3 files. 2 are as they were."]
+        "Rewritten for v1: 1 of 3 files. As they were: 2."]
     assert (tmp_path / "b.py").read_text().startswith("from jax.core import Var")
     for name in "bc":
         (tmp_path / f"{name}.py").unlink()

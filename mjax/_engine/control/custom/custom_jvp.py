@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.signatures import P, R
+from mjax._engine.base.util import counted
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
@@ -180,8 +181,9 @@ class custom_jvp(Custom[P, R]):
 
         def jvp(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
             if len(jvps) != len(primals):
-                msg = (f"defjvps of {self.describe()} was given {len(jvps)} functions for "
-                       f"{len(primals)} arguments; give one, or None, for each.")
+                msg = (f"defjvps of {self.describe()} was given "
+                       f"{counted(len(jvps), 'function')} for "
+                       f"{counted(len(primals), 'argument')}; give one, or None, for each.")
                 raise TypeError(msg)
             out: Any = self.call(primals, {})
             terms = [term(tangent, out, *primals) for term, tangent in
