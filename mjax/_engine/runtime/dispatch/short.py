@@ -109,8 +109,8 @@ class ShortCalls:
         """
         known, takers, new = self.known, self.takers, object.__new__
         of_new_form, under_others = self.of_new_form, self.under_others
-        # Whether the first two positional arguments are never static.
-        plain = min(self.numbers, default=2) >= 2
+        # Whether the first positional argument, and the second one, are never static.
+        first, second = (min(self.numbers, default=2) > i for i in range(2))
 
         # Two parameters of its own cost less than a tuple of arguments.
         def jitted(x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /, *args: Any, **kwargs: Any) -> Any:
@@ -121,7 +121,7 @@ class ShortCalls:
                     return staged(_arguments(x, y, args), kwargs)
                 key: Any = None
                 # The commonest forms are written out, since every step counts.
-                if args or kwargs or not plain:
+                if args or kwargs or not first:
                     pass
                 elif y is NOT_GIVEN:
                     if type(x) is Array:
@@ -132,7 +132,7 @@ class ShortCalls:
                         values = (x,)
                     elif x is NOT_GIVEN:
                         key = values = ()
-                elif type(x) is Array is type(y):
+                elif second and type(x) is Array is type(y):
                     key = x._placement, y._placement
                     values = x._buffer, y._buffer
                 if key is None:
