@@ -394,8 +394,13 @@ def clients(session):
 
 @nox.session
 def distributed(session):
-    """Several processes: all tests of them, deaths included, and the example that survives one."""
-    _install(session, "demo", "test", jaxlib=_newest_here(session))
+    """Several processes: all tests of them, deaths included, with MPI, Ray and Slurm's variables;
+    and the example that survives one."""
+    _install(session, "demo", "processes", "test", jaxlib=_newest_here(session))
+    mpich = Path(session.virtualenv.location) / "mpich"
+    if not mpich.is_dir():
+        session.install("--prefix", mpich, *nox.project.dependency_groups(PYPROJECT, "mpich"),
+                        silent=True)
     _pytest(session, "-n", "0", "tests/distributed", "tests/shim/test_distributed.py")
     session.run("python", "examples/data_parallel.py")
 

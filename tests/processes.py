@@ -29,6 +29,12 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def is_free(port):
+    """Whether nobody listens on a port of this machine."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 def start(body, rank, port, *, devices=2, arguments=(), **environment):
     """Starts `body(rank, port, *arguments)`, by its source, in a process of its own."""
     call = f"{body.__name__}({rank}, {port}, *{tuple(arguments)!r})"

@@ -1,14 +1,17 @@
 """Reads the environment variables that launchers set for the processes they start.
 
 Each launcher is one function from the environment to a `Layout`; unknown fields are None. The
-network is not used.
+network is not used, except by MPI, which is asked only on request.
 """
 
 from __future__ import annotations
 
+import importlib
 import re
+import socket
+import zlib
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Environment = Mapping[str, str]
 
@@ -44,8 +47,12 @@ def _explicit(environment: Environment) -> Layout:
                   _number(environment, "MJAX_PROCESS_ID", "JAX_PROCESS_ID"))
 
 
+def _port(environment: Environment) -> int | None:
+    return _number(environment, "MJAX_COORDINATOR_PORT", "JAX_COORDINATOR_PORT")
+
+
 def _address(environment: Environment, host: str, job: int) -> str:
-    port = _number(environment, "MJAX_COORDINATOR_PORT", "JAX_COORDINATOR_PORT")
+    port = _port(environment)
     if port is None:  # all processes of a job compute the same port; other jobs get other ports
         port = 61440 + job % 4096
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -79,7 +86,9 @@ def _open_mpi(environment: Environment) -> Layout | None:
     if found:
         address: str | None = _address(environment, found[2] or found[3], int(found[1]))
     else:
-        address = _on_one_machine(environment, size, "OMPI_COMM_WORLD_LOCAL_SIZE")
+        # "prterun-host-6663@1", with the launcher's process
+        job = zlib.crc32(environment.get("PMIX_NAMESPACE", "").encode())
+        address = _on_one_machine(environment, size, "OMPI_COMM_WORLD_LOCAL_SIZE", job)
     return Layout(address, size, _number(environment, "OMPI_COMM_WORLD_RANK"))
 
 
@@ -88,14 +97,15 @@ def _pmi(environment: Environment) -> Layout | None:
     size = _number(environment, "PMI_SIZE")
     if size is None:
         return None
-    return Layout(_on_one_machine(environment, size, "MPI_LOCALNRANKS"), size,
+    return Layout(_on_one_machine(environment, size, "MPI_LOCALNRANKS", size), size,
                   _number(environment, "PMI_RANK"))
 
 
-def _on_one_machine(environment: Environment, size: int | None, local: str) -> str | None:
+def _on_one_machine(environment: Environment, size: int | None, local: str, job: int
+                    ) -> str | None:
     if size is None or _number(environment, local) != size:
         return None
-    return _address(environment, "127.0.0.1", size)
+    return _address(environment, "127.0.0.1", job)
 
 
 def _kubernetes(environment: Environment) -> Layout | None:
@@ -109,6 +119,35 @@ def _kubernetes(environment: Environment) -> Layout | None:
     return Layout(address, None, _number(environment, "JOB_COMPLETION_INDEX"))
 
 
+def _mpi4py(environment: Environment) -> Layout:
+    """What MPI says; process 0 chooses the address for all. MPI does not carry arrays."""
+    mpi = _mpi()
+    world = mpi.COMM_WORLD
+    near = world.Split_type(mpi.COMM_TYPE_SHARED)
+    address = None
+    if world.Get_rank() == 0:
+        one_machine = near.Get_size() == world.Get_size()
+        host = "127.0.0.1" if one_machine else socket.gethostname()
+        address = f"{host}:{_port(environment) or _free_port()}"
+    near.Free()
+    return Layout(world.bcast(address, root=0), world.Get_size(), world.Get_rank())
+
+
+def _mpi() -> Any:
+    try:
+        return importlib.import_module("mpi4py.MPI")
+    except (ImportError, RuntimeError) as error:  # RuntimeError: without a library of MPI
+        msg = (f"cluster_detection_method='mpi4py': {error}. Install mpi4py in the environment of "
+               "this Python, and the MPI whose mpirun starts the processes.")
+        raise ValueError(msg) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
 #: Values of `cluster_detection_method` -> launchers, in the order in which they are tried.
 LAUNCHERS: dict[str, Callable[[Environment], Layout | None]] = {
     "ompi": _open_mpi,
@@ -116,6 +155,8 @@ LAUNCHERS: dict[str, Callable[[Environment], Layout | None]] = {
     "slurm": _slurm,
     "k8s": _kubernetes,
 }
+#: Those that are asked only if they are named.
+ON_REQUEST: dict[str, Callable[[Environment], Layout | None]] = {"mpi4py": _mpi4py}
 
 
 def detect(given: Layout, method: str | None, environment: Environment) -> Layout:
@@ -129,13 +170,13 @@ def detect(given: Layout, method: str | None, environment: Environment) -> Layou
         return layout
     if method is None:
         found = next((said for ask in LAUNCHERS.values() if (said := ask(environment))), None)
-    elif method in LAUNCHERS:
-        found = LAUNCHERS[method](environment)
+    elif ask := {**LAUNCHERS, **ON_REQUEST}.get(method):
+        found = ask(environment)
         if found is None:
             msg = f"cluster_detection_method={method!r}: its environment variables are not set."
             raise ValueError(msg)
     else:
-        known = ", ".join(map(repr, [*LAUNCHERS, "deactivate"]))
+        known = ", ".join(map(repr, [*LAUNCHERS, *ON_REQUEST, "deactivate"]))
         msg = f"cluster_detection_method={method!r} is not known; use one of {known}."
         raise ValueError(msg)
     return layout if found is None else layout.filled_from(found)

@@ -71,7 +71,8 @@ def initialize(
     Missing arguments come from the environment variables `MJAX_COORDINATOR_ADDRESS`,
     `MJAX_NUM_PROCESSES` and `MJAX_PROCESS_ID` (or `JAX_...`), then from those of the launcher:
     Open MPI ("ompi"), MPICH, Intel MPI and others with PMI ("pmi"), Slurm ("slurm"), Kubernetes
-    ("k8s"). The first one found is used.
+    ("k8s"). The first one found is used. Open MPI 5 and PMI give the coordinator's address only if
+    all processes are on one machine; "mpi4py", if you name it, asks MPI for it in any case.
 
     A process that dies, hangs or cannot be reached is detected within `heartbeat_timeout_seconds`.
     Calls of the others that wait for it raise `mjax.errors.ProcessLostError`, which names it. A
@@ -282,7 +283,8 @@ def _complete(given: clusters.Layout, method: str | None) -> clusters.Layout:
         if value is None:
             msg = (f"distributed.initialize: {name} is not known. Give it, set "
                    f"MJAX_{name.upper()}, or start the processes with a launcher that sets "
-                   f"variables mjax knows ({', '.join(clusters.LAUNCHERS)}).")
+                   f"variables mjax knows ({', '.join(clusters.LAUNCHERS)}). Under mpirun, "
+                   "cluster_detection_method='mpi4py' asks MPI, if mpi4py is installed.")
             raise ValueError(msg)
     address, count, number = layout
     assert address is not None and count is not None and number is not None
