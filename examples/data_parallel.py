@@ -22,9 +22,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 import digits
 import numpy as np
+from digits_picture import Numbers
 from sklearn.datasets import load_digits
 
 import mjax
@@ -39,7 +41,7 @@ HEARTBEAT = 5
 # ---- every process runs this --------------------------------------------------------------
 
 
-def train(directory, epochs, die_in=None):
+def train(directory: str, epochs: int, die_in: int | None = None) -> None:
     """Trains from the last checkpoint on; writes one after each epoch."""
     data = load_digits()
     images, labels = (data.data / 16.0).astype(np.float32), data.target.astype(np.int32)
@@ -49,28 +51,31 @@ def train(directory, epochs, die_in=None):
     step = mjax.jit(digits.step, out_shardings=everywhere)
 
     params = mjax.device_put(digits.init(random.key(SEED), SIZES), everywhere)
-    state = (params, mjax.tree.map(mjax.numpy.zeros_like, params))
+    velocity = mjax.tree.map(mjax.numpy.zeros_like, params)
     done = checkpoint.latest_step(directory) or 0
     if done:
-        state = checkpoint.restore(directory, state)
+        params, velocity = checkpoint.restore(directory, (params, velocity))
     for epoch in range(done, epochs):
         order = np.random.default_rng((SEED, epoch)).permutation(len(images))
+        losses = []
         for n, i in enumerate(range(0, len(order) - BATCH + 1, BATCH)):
             chosen = order[i:i + BATCH]
             if die_in == epoch and n == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
             # Each process places the data of its own devices.
-            batch = mjax.device_put((images[chosen], labels[chosen]), split)
-            *state, value = step(*state, *batch, RATE)
-        checkpoint.save(directory, tuple(state), epoch + 1, keep=2)
+            x, y = mjax.device_put((images[chosen], labels[chosen]), split)
+            params, velocity, value = step(params, velocity, x, y, RATE)
+            losses.append(value)
+        checkpoint.save(directory, (params, velocity), epoch + 1, keep=2)
         if mjax.process_index() == 0:
-            print(f"epoch {epoch + 1}: loss {float(value):.4f}", flush=True)
+            print(f"epoch {epoch + 1}: loss {float(losses[-1]):.4f}", flush=True)
 
 
 # ---- the demonstration --------------------------------------------------------------------
 
 
-def launch(directory, epochs, processes, devices, victim_dies_in=None):
+def launch(directory: str, epochs: int, processes: int, devices: int,
+           victim_dies_in: int | None = None) -> list[tuple[str, str, int]]:
     """Runs the processes of one training, of which the last may kill itself; their outcomes."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -91,18 +96,18 @@ def launch(directory, epochs, processes, devices, victim_dies_in=None):
     return ends
 
 
-def weights(directory):
+def weights(directory: str) -> list[Numbers]:
     """The weights of the last checkpoint, as NumPy arrays."""
     like = mjax.tree.map(np.asarray, digits.init(random.key(SEED), SIZES))
     return mjax.tree.leaves(checkpoint.restore(directory, (like, like))[0])
 
 
-def furthest(one, other):
+def furthest(one: Sequence[Numbers], other: Sequence[Numbers]) -> float:
     """The largest difference between two trees of weights."""
     return max(float(np.max(np.abs(a - b))) for a, b in zip(one, other, strict=True))
 
 
-def demonstrate(epochs):
+def demonstrate(epochs: int) -> None:
     """Runs all three trainings and compares their weights."""
     with tempfile.TemporaryDirectory() as folder:
         alone, both, broken = (os.path.join(folder, name) for name in ("1", "2x2", "killed"))
@@ -126,13 +131,13 @@ def demonstrate(epochs):
         print(f"1 process against the resumed     weights differ by at most {resumed:.1e}")
         print(f"seconds, death and rest           {time.perf_counter() - start:.1f}")
     if not (apart < 1e-4 and resumed < 1e-4 and code == 1 and last == epochs // 2
-            and first.startswith(f"epoch {last + 1}:")):
+            and first.startswith(f"epoch {epochs // 2 + 1}:")):
         raise SystemExit("this is not what should have happened")
 
 
-def main():
+def main() -> None:
     """One process of a training with --train, else the demonstration."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--train", metavar="DIRECTORY")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--die-in", type=int, help="the epoch in which this process kills itself")

@@ -15,17 +15,19 @@ from __future__ import annotations
 import argparse
 import pathlib
 import time
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import digits_picture
 import numpy as np
+from digits_picture import Numbers
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tqdm import tqdm
 
 import mjax
 import mjax.numpy as jnp
-from mjax import random
+from mjax import Array, random
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching, mlir
 from mjaxlib_shim import jaxlib_version
@@ -36,24 +38,25 @@ scaled_tanh_p = core.Primitive("scaled_tanh")
 SCALE, SLOPE = 1.7159, 2 / 3
 
 
-def scaled_tanh(x):
+def scaled_tanh(x: Array) -> Array:
     """1.7159 tanh(2x/3): variance 1 in, variance 1 out (LeCun et al. 1998, section 4.4)."""
-    return scaled_tanh_p.bind(x)
+    result: Array = scaled_tanh_p.bind(x)
+    return result
 
 
 @scaled_tanh_p.def_abstract_eval
-def scaled_tanh_type(x):
+def scaled_tanh_type(x: core.ShapedArray) -> core.ShapedArray:
     return core.ShapedArray(x.shape, x.dtype)
 
 
-def scaled_tanh_lowering(ctx, x):
+def scaled_tanh_lowering(ctx: mlir.LoweringRuleContext, x: Any) -> Any:
     hlo = mlir.hlo
     scale, slope = (mlir.ir_constant(np.full(ctx.avals_in[0].shape, value, ctx.avals_in[0].dtype))
                     for value in (SCALE, SLOPE))
     return hlo.MulOp(scale, hlo.TanhOp(hlo.MulOp(slope, x).result).result).results
 
 
-def scaled_tanh_derivative(tangent, out, x):
+def scaled_tanh_derivative(tangent: Array, out: Array, x: Array) -> Array:
     return SLOPE / SCALE * (SCALE**2 - out**2) * tangent
 
 
@@ -64,14 +67,17 @@ batching.defvectorized(scaled_tanh_p)
 # ---- the network -------------------------------------------------------------------------
 
 
-def init(key, sizes):
+Params: TypeAlias = list[dict[str, Array]]
+
+
+def init(key: Array, sizes: Sequence[int]) -> Params:
     """Weights and biases of the layers, as a list of dicts."""
     keys = random.split(key, len(sizes) - 1)
     return [{"w": random.normal(k, (m, n)) / m**0.5, "b": jnp.zeros(n)}
             for k, m, n in zip(keys, sizes[:-1], sizes[1:], strict=True)]
 
 
-def logits(params, image):
+def logits(params: Params, image: Array) -> Array:
     """Scores of the ten digits for one image of 64 pixels."""
     *hidden, last = params
     for layer in hidden:
@@ -79,10 +85,10 @@ def logits(params, image):
     return image @ last["w"] + last["b"]
 
 
-def loss(params, images, labels):
+def loss(params: Params, images: Array, labels: Array) -> Array:
     """Mean cross-entropy of a batch."""
 
-    def one(image, label):
+    def one(image: Array, label: Array) -> Array:
         scores = logits(params, image)
         shifted = scores - jnp.max(scores)
         return jnp.log(jnp.sum(jnp.exp(shifted))) - shifted[label]
@@ -91,7 +97,8 @@ def loss(params, images, labels):
 
 
 @mjax.jit
-def step(params, velocity, images, labels, rate):
+def step(params: Params, velocity: Params, images: Array, labels: Array, rate: float
+         ) -> tuple[Params, Params, Array]:
     """One step of stochastic gradient descent with momentum 0.9."""
     value, grads = mjax.value_and_grad(loss)(params, images, labels)
     velocity = mjax.tree.map(lambda v, g: 0.9 * v - rate * g, velocity, grads)
@@ -99,7 +106,7 @@ def step(params, velocity, images, labels, rate):
 
 
 @mjax.jit
-def read(params, images):
+def read(params: Params, images: Array) -> Array:
     """The digit with the highest score, for each image."""
     return jnp.argmax(mjax.vmap(logits, in_axes=(None, 0))(params, images), axis=-1)
 
@@ -108,24 +115,25 @@ class Trained(NamedTuple):
     """The outcome: losses by epoch, and what was read of the test images."""
 
     seconds_per_epoch: float
-    losses: list
-    images: np.ndarray
-    labels: np.ndarray
-    guesses: np.ndarray
+    losses: list[float]
+    images: Numbers
+    labels: Numbers
+    guesses: Numbers
 
     @property
-    def accuracy(self):
+    def accuracy(self) -> float:
         """The share of test images that were read right."""
         return float(np.mean(self.guesses == self.labels))
 
     @property
-    def misread(self):
+    def misread(self) -> tuple[Numbers, Numbers, Numbers]:
         """Images, labels and guesses of the others."""
         wrong = self.guesses != self.labels
         return self.images[wrong].reshape(-1, 8, 8), self.labels[wrong], self.guesses[wrong]
 
 
-def train(epochs=30, batch=64, rate=0.05, seed=0, progress=True):
+def train(epochs: int = 30, batch: int = 64, rate: float = 0.05, seed: int = 0,
+          progress: bool = True) -> Trained:
     """Trains on three quarters of the images, and reads the others."""
     digits = load_digits()
     images, labels = (digits.data / 16.0).astype(np.float32), digits.target.astype(np.int32)
@@ -152,9 +160,9 @@ def train(epochs=30, batch=64, rate=0.05, seed=0, progress=True):
                    np.asarray(read(params, test_x)))
 
 
-def main():
+def main() -> None:
     """Trains, prints the accuracy and the release of jaxlib, and draws the picture."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--picture", type=pathlib.Path, default=pathlib.Path("digits.svg"))
     options = parser.parse_args()

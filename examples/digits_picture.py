@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,9 +16,10 @@ WIDTH, HEIGHT, MARGIN, PIXEL = 560, 240, 48, 9
 BLOCKS = "▁▂▃▄▅▆▇█"
 #: Digits that fit into one row of a terminal, or of the image.
 ROW = 8
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def svg(losses, images, labels, guesses):
+def svg(losses: Sequence[float], images: Numbers, labels: Numbers, guesses: Numbers) -> str:
     """The image.
 
     Args:
@@ -47,14 +50,14 @@ def svg(losses, images, labels, guesses):
             f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n')
 
 
-def _curve(losses):
+def _curve(losses: Sequence[float]) -> Iterator[str]:
     """Axes with the powers of ten between, and the curve."""
     logs = np.log10(np.maximum(losses, 1e-12))
     low, high = math.floor(logs.min()), max(math.ceil(logs.max()), math.floor(logs.min()) + 1)
     top, bottom, right = MARGIN, MARGIN + HEIGHT - 20, MARGIN + WIDTH
 
-    def at(log):
-        return bottom - (log - low) / (high - low) * (bottom - top)
+    def at(log: float) -> float:
+        return float(bottom - (log - low) / (high - low) * (bottom - top))
 
     for power in range(low, high + 1):
         y = at(power)
@@ -67,11 +70,12 @@ def _curve(losses):
     yield _text(right - 16, bottom + 16, str(len(logs)))
 
 
-def _text(x, y, text):
+def _text(x: float, y: float, text: str) -> str:
     return f'<text x="{x}" y="{y:.0f}" fill="#222">{text}</text>'
 
 
-def text(losses, images, labels, guesses, colour):
+def text(losses: Sequence[float], images: Numbers, labels: Numbers, guesses: Numbers,
+         colour: bool) -> str:
     """The picture for a terminal; the arguments as in `svg`.
 
     Args:
@@ -90,7 +94,7 @@ def text(losses, images, labels, guesses, colour):
     return "\n".join(lines)
 
 
-def _half(upper, lower, colour):
+def _half(upper: float, lower: float, colour: bool) -> str:
     """One character for two pixels, one above the other."""
     if colour:
         fore, back = (255 - round(23 * float(value)) for value in (upper, lower))
@@ -98,7 +102,7 @@ def _half(upper, lower, colour):
     return " ▀▄█"[(upper > 0.5) + 2 * (lower > 0.5)]
 
 
-def terminal():
+def terminal() -> tuple[bool, bool]:
     """Whether the output shows the characters of `text`, and whether in colours."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
     return encoding == "utf8", sys.stdout.isatty()

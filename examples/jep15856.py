@@ -11,8 +11,10 @@ asks for them.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import mjax
+from mjax.typing import ArrayLike
 from mjax_ext import core
 from mjax_ext.interpreters import batching, mlir
 
@@ -21,11 +23,12 @@ mul_add_p.def_impl(lambda x, y, z: x * y + z)
 
 
 @mul_add_p.def_abstract_eval
-def mul_add_abstract(x, y, z):
+def mul_add_abstract(x: core.ShapedArray, y: core.ShapedArray, z: core.ShapedArray
+                     ) -> core.ShapedArray:
     return core.ShapedArray(x.shape, x.dtype, x.weak_type and y.weak_type and z.weak_type)
 
 
-def mul_add_mlir(ctx, x, y, z):
+def mul_add_mlir(ctx: mlir.LoweringRuleContext, x: Any, y: Any, z: Any) -> Any:
     add = mlir.hlo.AddOp
     mul = mlir.hlo.MulOp
     return add(mul(x, y), z).results
@@ -36,12 +39,12 @@ batching.defvectorized(mul_add_p)
 
 
 @functools.partial(mjax.jit, static_argnums=0)
-def apply(primitive, *operands):
+def apply(primitive: core.Primitive, *operands: ArrayLike) -> Any:
     """Applies a primitive that is a static argument."""
     return primitive.bind(*operands)
 
 
-def results():
+def results() -> dict[str, Any]:
     """The JEP's program, and the primitive as a static argument."""
     return {
         "mul_add_p.bind(2, 3, 4)": mul_add_p.bind(2, 3, 4),

@@ -10,31 +10,36 @@ tries again. At the end every composition is compared with its expected result.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 import mjax
-from mjax import lax
+from mjax import Array, lax
 from mjax.errors import MissingRuleError
+from mjax.typing import ArrayLike
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching, mlir
 
 multiply_add_p = core.Primitive("multiply_add")
 
+#: An operand of a linear function: one in which it is linear has no value.
+Operand: TypeAlias = Array | ad.UndefinedPrimal
 
-def multiply_add(x, y, z):
+
+def multiply_add(x: ArrayLike, y: ArrayLike, z: ArrayLike) -> Array:
     """x * y + z, for arrays of one shape and dtype."""
-    return multiply_add_p.bind(x, y, z)
+    result: Array = multiply_add_p.bind(x, y, z)
+    return result
 
 
-def square_add(a, b):
+def square_add(a: ArrayLike, b: ArrayLike) -> Array:
     """a**2 + b, in terms of the primitive."""
     return multiply_add(a, a, b)
 
 
-def cube_add(a, b):
+def cube_add(a: ArrayLike, b: ArrayLike) -> Array:
     """a**3 + b, in terms of the primitive."""
     return multiply_add(a, multiply_add(a, a, 0.0), b)
 
@@ -42,12 +47,13 @@ def cube_add(a, b):
 # ---- the rules ---------------------------------------------------------------------------
 
 
-def multiply_add_impl(x, y, z):
+def multiply_add_impl(x: ArrayLike, y: ArrayLike, z: ArrayLike) -> Any:
     """Evaluation: any Python may run here. NumPy does for us."""
     return np.asarray(x) * np.asarray(y) + np.asarray(z)
 
 
-def multiply_add_type(x, y, z):
+def multiply_add_type(x: core.ShapedArray, y: core.ShapedArray, z: core.ShapedArray
+                      ) -> core.ShapedArray:
     """Abstract evaluation: from the operands' types to the result's. Refuse what does not fit.
 
     Python numbers are weakly typed: they do not decide the dtype of a sum with an array. So is what
@@ -58,13 +64,14 @@ def multiply_add_type(x, y, z):
     return core.ShapedArray(x.shape, x.dtype, x.weak_type and y.weak_type and z.weak_type)
 
 
-def multiply_add_lowering(ctx, x, y, z):
+def multiply_add_lowering(ctx: mlir.LoweringRuleContext, x: Any, y: Any, z: Any) -> Any:
     """Lowering: two operations of StableHLO. One may be fed into the next as it is."""
     hlo = mlir.hlo
     return hlo.AddOp(hlo.MulOp(x, y), z).results
 
 
-def multiply_add_jvp(primals, tangents):
+def multiply_add_jvp(primals: Sequence[Array], tangents: Sequence[Array | ad.Zero]
+                     ) -> tuple[Array, Array | ad.Zero]:
     """The derivative: dx y + x dy + dz.
 
     A tangent known to be zero is an `ad.Zero`. It costs nothing: its term is left out.
@@ -79,12 +86,12 @@ def multiply_add_jvp(primals, tangents):
     return multiply_add(*primals), tangent
 
 
-def register_jvp():
+def register_jvp() -> None:
     """The table's spelling; multiply_add_p.def_jvp(multiply_add_jvp) says the same."""
     ad.primitive_jvps[multiply_add_p] = multiply_add_jvp
 
 
-def multiply_add_transpose(ct, x, y, z):
+def multiply_add_transpose(ct: Array, x: Operand, y: Operand, z: Operand) -> list[Array | None]:
     """The transpose of the linear function that the jvp rule made.
 
     An operand in which it is linear has no value: it is an `ad.UndefinedPrimal`. Each of those
@@ -92,26 +99,27 @@ def multiply_add_transpose(ct, x, y, z):
     would not be linear.
     """
     ct_x = ct_y = None
-    if ad.is_undefined_primal(x):
+    if isinstance(x, ad.UndefinedPrimal):
+        assert not isinstance(y, ad.UndefinedPrimal)
         ct_x = multiply_add(ct, y, ad.zeros_like_aval(x.aval))
-    if ad.is_undefined_primal(y):
+    elif isinstance(y, ad.UndefinedPrimal):
         ct_y = multiply_add(x, ct, ad.zeros_like_aval(y.aval))
-    return [ct_x, ct_y, ct if ad.is_undefined_primal(z) else None]
+    return [ct_x, ct_y, ct if isinstance(z, ad.UndefinedPrimal) else None]
 
 
-def register_transpose():
+def register_transpose() -> None:
     """Or multiply_add_p.def_transpose(multiply_add_transpose)."""
     ad.primitive_transposes[multiply_add_p] = multiply_add_transpose
 
 
-def multiply_add_batch(args, dims):
+def multiply_add_batch(args: Sequence[Array], dims: Sequence[int | None]) -> tuple[Array, int]:
     """Batching: the same for many at once. dims[i] is the batch axis of args[i], or None."""
     size = next(x.shape[dim] for x, dim in zip(args, dims, strict=True) if dim is not None)
     args = [batching.bdim_at_front(x, dim, size) for x, dim in zip(args, dims, strict=True)]
     return multiply_add(*args), 0
 
 
-def register_batch():
+def register_batch() -> None:
     """Or multiply_add_p.def_batch(multiply_add_batch)."""
     batching.primitive_batchers[multiply_add_p] = multiply_add_batch
 
@@ -151,7 +159,7 @@ STEPS = [
 ]
 
 
-def walk(show=print, whole_errors=False):
+def walk(show: Callable[[str], object] = print, whole_errors: bool = False) -> None:
     """Takes the primitive through all steps and shows the errors."""
     for number, step in enumerate(STEPS, 1):
         show(f"{number}. {step.title}")
@@ -171,17 +179,17 @@ def walk(show=print, whole_errors=False):
 # ---- the compositions --------------------------------------------------------------------
 
 
-def vmapped_sum(a, b):
+def vmapped_sum(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of square_add over a batch."""
     return lax.reduce_sum(mjax.vmap(square_add)(a, b), (0,))
 
 
-def pushforward(a, b):
+def pushforward(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     """Value and derivative of square_add along (1, 1)."""
     return mjax.jvp(square_add, (a, b), (1.0, 1.0))
 
 
-COMPOSITIONS = {
+COMPOSITIONS: dict[str, tuple[Callable[[], Any], Any]] = {
     "eval": (lambda: square_add(2.0, 10.0), 14),
     "jit": (lambda: mjax.jit(square_add)(2.0, 10.0), 14),
     "jvp": (lambda: pushforward(2.0, 10.0), (14, 5)),
@@ -207,7 +215,7 @@ COMPOSITIONS = {
 }
 
 
-def compare(show=print):
+def compare(show: Callable[[str], object] = print) -> None:
     """Evaluates all compositions and shows them beside their expected results."""
     width = max(map(len, COMPOSITIONS))
     for name, (compute, expected) in COMPOSITIONS.items():
@@ -216,18 +224,18 @@ def compare(show=print):
         show(f"{name:{width}}  {plain(value)!s:24}  as expected")
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Arrays as Python numbers, for printing and comparing."""
     return mjax.tree.map(lambda x: x.tolist() if hasattr(x, "tolist") else x, value)
 
 
-def check(what, value, expected):
+def check(what: str, value: Any, expected: Any) -> None:
     """Refuses a value that is not the expected one."""
     if plain(value) != expected:
         raise AssertionError(f"{what} gave {value}, expected {expected}")
 
 
-def main():
+def main() -> None:
     """The walk, the record, the compositions."""
     walk(whole_errors="--errors" in sys.argv[1:])
     print("\nThe record now:\n")
