@@ -340,7 +340,8 @@ def lint(session):
 def types(session):
     """mypy: strict on the public packages, ordinary on the engine; no jaxlib needed.
 
-    Then mypy and basedpyright on programs that they must accept, and on lines that they must not.
+    Then mypy and basedpyright on programs that they must accept, such as the examples, and on lines
+    that they must not; and basedpyright on the types of public names.
     """
     runtime = [str(req) for req in REQUIREMENTS if req.name != "jaxlib"]
     _install(session, "types", requirements=runtime)
