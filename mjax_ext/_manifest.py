@@ -52,7 +52,8 @@ class Row(Record):
       adapter: the change by which a generation has what the head has no longer, such as `renamed in
         v2`; empty if none.
       shape: what the code says, as far as the kind has it: `signature`, `attributes`, `methods`,
-        `params`, `operands`, `multiple_results`, `convention`, `called`, `identity`, `type`.
+        `params`, `operands`, `multiple_results`, `applied`, `convention`, `called`, `identity`,
+        `type`.
     """
 
     name: str

@@ -31,6 +31,7 @@ class WrongRulesError(AssertionError):
     """
 
     __module__ = "mjax_ext.check"
+    report: BaseReport[Any]
 
     def __init__(self, report: BaseReport[Any]):
         super().__init__(str(report))
@@ -53,6 +54,9 @@ class BaseReport(Generic[FindingT]):
 
     rules: ClassVar[Iterable[str]]
     application: str = ""
+    findings: list[FindingT]
+    checked: list[str]
+    not_checked: dict[str, str]
 
     def __init__(self, findings: Sequence[FindingT], checked: Sequence[str],
                  not_checked: Mapping[str, str]):

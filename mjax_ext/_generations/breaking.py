@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mjax_ext._generations.surface import Shape
+#: Kind of a name, and what users rely on.
+Shape = tuple[str, Mapping[str, Any]]
 
 REMEDY = """\
 A generation never removes a name, renames it or changes its meaning. Keep the name as it was; or
@@ -21,8 +22,8 @@ by hand: edit its row in manifest.toml, and tell it in CHANGELOG.md."""
 
 #: Details that must not change at all, and how messages call them.
 _FIXED = {
-    "convention": "its rules are called as", "called": "its rules receive",
-    "identity": "it is", "operands": "the number of its operands is",
+    "applied": "it is applied", "convention": "its rules are called as",
+    "called": "its rules receive", "identity": "it is", "operands": "the number of its operands is",
     "multiple_results": "its multiple_results is", "type": "its type is"}
 
 

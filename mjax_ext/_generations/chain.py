@@ -17,7 +17,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax_ext._generations.aliases import Alias, program, with_applications
 from mjax_ext._generations.change import Change, Lookup, Reparametrized
 from mjax_ext._generations.changes import CHANGES
-from mjax_ext._generations.facades import FACADES, SAME, facade
+from mjax_ext._generations.facades import FACADES, facade
 from mjax_ext._manifest import GENERATIONS, MODULES
 from mjaxlib_shim import SUPPORT
 
@@ -53,7 +53,6 @@ class Chain:
 
     def get(self, generation: str, name: str) -> Any:
         """The object behind a dotted name of a generation."""
-        name = SAME.get(name, name)
         key = generation, name
         if key not in self._found:
             made = _OWN[name](self, generation) if name in _OWN else self._made(generation, name)

@@ -22,12 +22,16 @@ PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name
         "weak_type str_short strip_weak_type to_tangent to_cotangent physical batched element "
         "zeros",
     "core.ConcretizationTypeError": "",
+    "core.DebugInfo":
+        "arg_names func_name func_src_info result_paths traced_for with_unknown_names",
+    "core.Effect": "",
     "core.Frame": "primitive param",
     "core.InconclusiveDimensionOperation": "",
     "core.JaxprEqn": "ctx effects invars outvars params primitive source_info replace",
+    "core.JaxprEqnContext": "compute_type manager xla_metadata",
     "core.JaxprTypeError": "",
     "core.ShapedArray":
-        "shape dtype weak_type ndim size sharding manual_axis_type varying str_short "
+        "shape dtype weak_type ndim size sharding manual_axis_type str_short "
         "strip_weak_type to_tangent_aval to_cotangent_aval update",
     "core.Trace":
         "parent_trace invalidate is_valid process_call process_custom_jvp_call "
@@ -44,10 +48,13 @@ PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name
         "platforms shape_poly_state symbol_table",
     "interpreters.mlir.TokenSet": "create get items names subset update_tokens",
     "interpreters.partial_eval.DynamicJaxprTrace":
-        "constvars consts eqns invars parent_trace default_process_primitive new_arg "
-        "process_primitive to_jaxpr to_jaxpr_tracer",
+        "parent_trace default_process_primitive new_arg process_primitive to_jaxpr "
+        "to_jaxpr_tracer",
     "interpreters.partial_eval.DynamicJaxprTracer": "",
     "interpreters.partial_eval.JaxprTracer": "",
+    "interpreters.pxla.ResourceEnv": "physical_mesh",
+    "interpreters.pxla.thread_resources": "env",
+    "linear_util.WrappedFun": "call_wrapped debug_info f in_type params",
     "random.PRNGImpl": "fold_in key_shape name random_bits seed split tag",
     "ref.AbstractRef": "dtype inner_aval ndim shape size str_short update weak_type",
     "ref.Ref": "addupdate at aval dtype get ndim set shape size swap",
@@ -55,6 +62,37 @@ PROMISED: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name
         "addressable_devices_indices_map device_set devices_indices_map get_replicated "
         "is_equivalent_to is_fully_addressable is_fully_replicated memory_kind num_devices "
         "shard_shape with_memory_kind",
+    "source_info_util.SourceInfo": "name_stack replace traceback",
+}.items()}
+#: Dotted name -> the arguments that generations promise, of functions and classes that take others
+#: for the engine's use, or for reasons of the past; empty: mjax alone makes instances.
+SIGNATURES: Mapping[str, str] = {
+    "api_util.flatten_fun": "(fun, in_tree)",
+    "api_util.flatten_fun_nokwargs": "(fun, in_tree)",
+    "core.JaxprEqn": "",
+    "core.ShapedArray": "(shape, dtype, weak_type=False, *, sharding=None)",
+    "core.unmapped_aval": "(size, axis, aval)",
+    "interpreters.batching.bdim_at_front": "(x, bdim, size)",
+    "interpreters.batching.broadcast": "(x, sz, axis)",
+    "interpreters.mlir.TokenSet": "",
+    "interpreters.mlir.ir_constant": "(val)",
+    "interpreters.partial_eval.DynamicJaxprTracer": "",
+    "interpreters.partial_eval.trace_to_jaxpr_dynamic":
+        "(fun, in_avals, *, keep_inputs=None, lower=False, auto_dce=False)",
+    "interpreters.pxla.ResourceEnv": "",
+    "linear_util.WrappedFun": "",
+    "random.PRNGImpl": "",
+    "ref.AbstractRef": "(inner_aval)",
+    "ref.Ref": "",
+    "source_info_util.NameStack": "",
+    "source_info_util.SourceInfo": "(traceback, name_stack=())",
+}
+#: Dotted name -> the params that may be read, of primitives that hold functions of users. Which
+#: others they have is the engine's: applications are made by `mjax.jit` and its kin.
+PARAMS: Mapping[str, frozenset[str]] = {name: frozenset(text.split()) for name, text in {
+    "core.primitives.custom_jvp_call_p": "call_jaxpr num_consts symbolic_zeros",
+    "core.primitives.custom_vjp_call_p": "call_jaxpr num_consts symbolic_zeros",
+    "core.primitives.jit_p": "jaxpr name donated_invars keep_unused inline",
 }.items()}
 
 
@@ -76,26 +114,23 @@ def _listed(signature: str, attributes: str) -> Listed:
 
 _OF_PRIMITIVE = (
     "name schema multiple_results call_primitive map_primitive impl bind bind_with_trace "
-    "get_bind_params rules def_abstract_eval def_batch def_dce def_effectful_abstract_eval "
-    "def_impl def_jvp def_linearize def_lowering def_partial_eval def_schema def_staging "
-    "def_transpose")
+    "get_bind_params rules def_abstract_eval def_batch def_effectful_abstract_eval def_impl "
+    "def_jvp def_lowering def_schema def_transpose")
+_OF_JAXPR = ("consts constvars debug_info effects eqns in_avals invars jaxpr literals out_avals "
+             "outvars pretty_print replace")
 #: Dotted name -> what generations show of it.
 FACADES: Mapping[str, Listed] = {
     "core.CallPrimitive": _listed("(name, params=None)", _OF_PRIMITIVE),
+    "core.ClosedJaxpr": _listed("(jaxpr, consts)", _OF_JAXPR),
     "core.Jaxpr": _listed(
-        "(constvars, invars, outvars=None, eqns=None, effects=..., debug_info=None, *, consts=())",
-        "consts constvars debug_info effects eqns in_avals invars is_high jaxpr literals out_avals "
-        "outvars pretty_print replace"),
+        "(constvars, invars, outvars, eqns, effects=..., debug_info=None)", _OF_JAXPR),
     "core.Primitive": _listed(
         "(name, *, params=None, examples=(), multiple_results=False)", _OF_PRIMITIVE),
     "interpreters.mlir.LoweringRuleContext": _listed(
         "",
         "module_context primitive avals_in avals_out tokens_in tokens_out set_tokens_out "
-        "name_stack traceback platforms dim_var_values const_lowering jaxpr_eqn_ctx axis_size_env "
-        "is_forward_compat replace inline call"),
+        "name_stack traceback platforms dim_var_values is_forward_compat replace inline call"),
 }
-#: Other names of the same classes.
-SAME = {"core.ClosedJaxpr": "core.Jaxpr"}
 
 
 class Facade(type):
@@ -109,8 +144,12 @@ class Facade(type):
         if not cls._listed.signature:
             msg = f"{cls.__name__} is made by mjax alone: rules receive it."
             raise TypeError(msg)
-        cls.__signature__.bind(*args, **kwargs)
-        return cls._target(*args, **kwargs)
+        try:
+            given = cls.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            msg = f"{cls.__name__}{cls._listed.signature}: {error}."
+            raise TypeError(msg) from None
+        return cls._target(*given.args, **given.kwargs)
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any],
                 **kwargs: Any) -> Any:

@@ -16,9 +16,9 @@ from typing import Any
 from mjax._engine.base.version import __version_info__
 from mjax_ext._arguments import parser_of
 from mjax_ext._generations import chain
-from mjax_ext._generations.breaking import REMEDY, breaks
+from mjax_ext._generations.breaking import REMEDY, Shape, breaks
 from mjax_ext._generations.module_text import modules_of
-from mjax_ext._generations.surface import Shape, observe_all
+from mjax_ext._generations.surface import observe_all
 from mjax_ext._manifest import GENERATIONS, PATH, Row, of, rows
 
 COMMAND = "python -m mjax_ext manifest --write"

@@ -16,7 +16,8 @@ from mjax._engine.ir.schema import type_text
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.registration import CALLS, Call, is_traceable, operands_of, written
-from mjax_ext._generations.facades import PROMISED, Facade
+from mjax_ext._generations.breaking import Shape, breaks_of_signature
+from mjax_ext._generations.facades import PARAMS, PROMISED, SIGNATURES, Facade
 from mjax_ext._generations.probes import called, called_by, received
 from mjax_ext._generations.tables import AdaptedTable
 from mjax_ext._manifest import GENERATIONS, MODULES, PACKAGES
@@ -26,10 +27,9 @@ from mjax_ext.interpreters.partial_eval import partial_eval_jaxpr_custom_rules
 #: Names by which rules are registered that have no table -> the rules.
 _REGISTRARS = {"core.Primitive": ("impl", "abstract_eval"),
                "interpreters.mlir.register_lowering": ("lowering",)}
+_DTYPES = ("float32", "complex64", "int32", "bool")
 #: Names of modules, which do not have rows.
 _MODULES = {*MODULES, *PACKAGES, *GENERATIONS}
-#: Kind of a name, and what users rely on.
-Shape = tuple[str, Mapping[str, Any]]
 
 
 def home_of(generation: str | None, module: str) -> str:
@@ -51,20 +51,21 @@ def observe(generation: str | None = None) -> dict[str, Shape]:
         for name in home.__all__:
             dotted = f"{module}.{name}" if module else name
             if dotted not in _MODULES:
-                promised = PROMISED.get(dotted) if generation else None
-                found[dotted] = shape_of(getattr(home, name), dotted, promised)
+                found[dotted] = shape_of(getattr(home, name), dotted, generation is not None)
     return found
 
 
-def shape_of(value: Any, name: str = "", promised: Collection[str] | None = None) -> Shape:
+def shape_of(value: Any, name: str = "", promised: bool = False) -> Shape:
     """Describes an exported value: its kind, and what users rely on.
 
     Args:
       value: it.
       name: the dotted name.
-      promised: the attributes that users of a class rely on; None: all.
+      promised: whether to leave out what generations do not promise.
     """
-    kind, shape = _shape_of(value, promised)
+    kind, shape = _shape_of(value, PROMISED.get(name) if promised else None)
+    if promised:
+        shape = _promised(name, value, shape)
     if name in _REGISTRARS:
         rules = _REGISTRARS[name]
         shape = {**shape, "convention": "; ".join(f"{r}({CALLS[r]})" for r in rules),
@@ -73,6 +74,20 @@ def shape_of(value: Any, name: str = "", promised: Collection[str] | None = None
         return kind, shape
     is_it = value is received()[name]
     return kind, {**shape, "identity": "the engine's" if is_it else "another object"}
+
+
+def _promised(name: str, value: Any, shape: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of a shape that generations promise, where the code has more."""
+    if name in SIGNATURES:
+        least = SIGNATURES[name]
+        if not least or not breaks_of_signature(least, shape["signature"]):
+            shape = {"signature": least, **{k: v for k, v in shape.items() if k != "signature"}}
+    if name in PARAMS:
+        params = {k: v for k, v in shape["params"].items() if k in PARAMS[name]}
+        shape = {**shape, "params": params, "applied": "by mjax alone"}
+    if name in PROMISED and "type" in shape:
+        shape = {"attributes": sorted(n for n in PROMISED[name] if hasattr(value, n))}
+    return {field: what for field, what in shape.items() if what != ""}
 
 
 def _shape_of(value: Any, promised: Collection[str] | None) -> Shape:
@@ -122,22 +137,35 @@ def _operands(p: Primitive) -> str:
     ranges = [operands_of(written(rule), Call((), True) if is_traceable(rule) else CALLS[field],
                           p.schema) for field, rule in rules.items() if rule is not None]
     least, most = max(low for low, _ in ranges), min(high for _, high in ranges)
-    if (least, most) == (0, float("inf")) and not (p.schema and p.schema.required):
-        taken = [n for n in range(1, 6) if _takes_scalars(p, n)]
-        least, most = (taken[0], taken[0]) if len(taken) == 1 else (least, most)
+    if most == float("inf") and (number := _taken(p)):
+        least = most = number
     return f"{least} or more" if most == float("inf") else (
         f"{least}" if least == most else f"{least} to {most:.0f}")
 
 
-def _takes_scalars(p: Primitive, number: int) -> bool:
-    """Whether a primitive takes so many scalars of some dtype."""
-    for dtype in ("float32", "int32", "bool"):
-        try:
-            p.infer([ShapedArray((), np.dtype(dtype))] * number, {})
-        except Exception:  # whatever a type rule raises, it does not take them
-            continue
-        return True
-    return False
+def _taken(p: Primitive) -> int | None:
+    """How many operands of one type a primitive takes, if the number is the same for all types.
+
+    The types are those of scalars and vectors; or of matrices, if it takes neither.
+    """
+    if p.schema and p.schema.bodies:
+        return None
+    examples = p.schema.applications() if p.schema else []
+    params = examples[0][1] if examples else {}
+    scalars, vectors, matrices = (
+        {n for n in range(1, 6) for dtype in _DTYPES
+         if _takes(p, [ShapedArray(shape, np.dtype(dtype))] * n, params)}
+        for shape in ((), (3,), (3, 3)))
+    taken = (scalars if scalars == vectors else set()) if scalars or vectors else matrices
+    return taken.pop() if len(taken) == 1 else None
+
+
+def _takes(p: Primitive, avals: list[ShapedArray], params: Mapping[str, Any]) -> bool:
+    try:
+        p.infer(avals, dict(params))
+    except Exception:  # whatever a type rule raises, it does not take them
+        return False
+    return True
 
 
 def _of_class(cls: type, signature: str, promised: Collection[str] | None) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Report(BaseReport[Finding]):
     """
 
     rules = RULES
+    primitive: Any
 
     def __init__(self, primitive: Any, application: str, findings: Sequence[Finding],
                  checked: Sequence[str], not_checked: dict[str, str]):

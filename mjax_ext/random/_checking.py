@@ -71,6 +71,7 @@ class PRNGReport(BaseReport[PRNGFinding]):
     """
 
     rules = RULES
+    impl: PRNGImpl
 
     def __init__(self, impl: PRNGImpl, findings: Sequence[PRNGFinding], examined: Sequence[str]):
         wrong = {finding.rule for finding in findings}

@@ -84,8 +84,10 @@ def test_schemas_take_facades_for_programs():
     assert str(p.schema) == "body: Jaxpr | None, n: int"
 
 
-def test_both_names_of_programs_are_one_class():
-    assert v1.core.ClosedJaxpr is v1.core.Jaxpr is not core.Jaxpr
+def test_both_names_of_programs_stand_for_one_class():
+    jaxpr = OBJECTS["core.Jaxpr"]
+    assert isinstance(jaxpr, v1.core.ClosedJaxpr) and isinstance(jaxpr, v1.core.Jaxpr)
+    assert type(v1.core.ClosedJaxpr(jaxpr, jaxpr.consts)) is type(jaxpr) is core.Jaxpr
 
 
 def test_rules_receive_a_context_that_has_the_listed_names():

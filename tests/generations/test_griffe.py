@@ -8,6 +8,7 @@ import pytest
 
 import mjax_ext
 from mjax_ext import _manifest
+from mjax_ext._generations.facades import SIGNATURES
 from tests.generations.test_breaking import MUTATIONS, SEEN, mutated
 
 griffe = pytest.importorskip("griffe")
@@ -59,7 +60,7 @@ def test_griffe_agrees_about_what_broke(mutation):
 def test_griffe_reads_the_signatures_of_v1_as_we_do():
     """The signatures of the manifest are those that inspect gives for the objects of v1."""
     for name, row in _manifest.of("v1").items():
-        if row.kind == "function":
+        if row.kind == "function" and name not in SIGNATURES:
             value = mjax_ext.v1
             for part in name.split("."):
                 value = getattr(value, part)

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 import mjax
+import mjax_ext
 from mjax._engine.base import pages
 from mjax._engine.base.pages import page
 from mjax_ext import _manifest, core, v1
 from mjax_ext.__main__ import COMMANDS
+from mjax_ext._generations import surface
+from mjax_ext._generations.breaking import breaks
 from mjax_ext._generations.chain import CHAIN, why_absent
 from mjax_ext._generations.change import Renamed
 from mjax_ext.interpreters import ad, batching, mlir, partial_eval
@@ -96,6 +99,17 @@ def test_commands_that_texts_name_exist():
 def test_generations_list_the_jaxlibs_they_are_tested_on():
     assert v1.jaxlibs[0] == FLOOR and v1.jaxlibs[-1] == NEWEST
     assert {"0.5.3", "0.6.2", "0.8.3"} < set(v1.jaxlibs)
+
+
+def test_the_door_stays():
+    """What libraries call before they have a generation."""
+    taken = "(generation, *, jaxlib=None)"
+    assert not breaks(("function", {"signature": taken}), surface.shape_of(mjax_ext.require))
+    assert issubclass(mjax_ext.GenerationError, ImportError)
+    assert issubclass(mjax_ext.MixedGenerationsWarning, UserWarning)
+    with pytest.raises(mjax_ext.GenerationError) as caught:
+        mjax_ext.require("v0")
+    assert caught.value.generation == "v0"
 
 
 def test_rules_of_v1_are_rules_of_the_head():

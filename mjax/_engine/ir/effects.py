@@ -146,6 +146,8 @@ class OperandEffect(Effect):
       (Read(0), True, Read(2))
     """
 
+    index: int | None
+
     def __init__(self, index: int | None):
         self.index = index
 

@@ -213,7 +213,7 @@ class Tracer:
     The NumPy front end adds operators and array methods.
 
     Args:
-      interp: the interpreter, a `core.Trace` if the subclass is an author's.
+      trace: the interpreter, a `core.Trace` if the subclass is an author's.
       aval: the type.
 
     Example:
@@ -232,8 +232,8 @@ class Tracer:
     aval: Any
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
-    def __init__(self, interp: Any, aval: Any):
-        self.interp = interp
+    def __init__(self, trace: Any, aval: Any):
+        self.interp = trace
         self.aval = aval
 
     # -- facts about the type --

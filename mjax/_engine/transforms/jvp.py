@@ -59,8 +59,8 @@ class JVPTracer(Tracer):
 
     __slots__ = ("primal", "tangent")
 
-    def __init__(self, interp: Interpreter, primal: Any, tangent: Any):
-        self.interp = interp
+    def __init__(self, trace: Interpreter, primal: Any, tangent: Any):
+        self.interp = trace
         self.aval = typeof(primal)
         self.primal = primal
         self.tangent = tangent

@@ -273,8 +273,8 @@ def test_a_library_of_v1_does_the_same_on_v2(tmp_path):
             jaxpr = ext.program(mjax.make_jaxpr(f)(*args))
             eqns = [core.new_jaxpr_eqn(e.invars, e.outvars, e.primitive, e.params, e.effects)
                     for e in jaxpr.eqns]
-            made = core.Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns,
-                              consts=jaxpr.consts)
+            made = core.Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns)
+            made = core.ClosedJaxpr(made, jaxpr.consts)
             return core.jaxpr_as_fun(made)(*args)[0]
         """)
     after, _ = written(tmp_path, source, "v2", surface=TWO, rules=RULES)
