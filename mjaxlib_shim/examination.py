@@ -170,6 +170,9 @@ def interpreter_options() -> list[str]:
 
 
 def _of_requirement(name: str, missing: bool, outcome: dict[str, Any]) -> Finding:
+    if missing and version_of(name) is not None:
+        text = f"{name} is listed by pip, but its files are not there; mjax needs it."
+        return Finding(text, (name,), reinstall=True)
     if missing:
         return Finding(f"{name} is not installed; mjax needs it.", (name,))
     return Finding(f"{name} cannot be imported ({_said(outcome)}).", (name,), reinstall=True)
@@ -179,7 +182,8 @@ def _of_jaxlib(outcome: dict[str, Any], python: tuple[int, int], excused: bool) 
     if outcome["error"] == "ValueError" and UNTESTED_VARIABLE in outcome["message"]:
         return Finding(outcome["message"], variables=(UNTESTED_VARIABLE,))
     if outcome["error"] in ("JaxlibMissingError", "JaxlibVersionError"):
-        return _install_jaxlib(outcome["message"], python)
+        return _install_jaxlib(outcome["message"], python, "--force-reinstall" in
+                               outcome["message"])
     if excused:  # jaxlib needs what cannot be imported
         return None
     return _install_jaxlib(f"jaxlib cannot be imported ({_said(outcome)}).", python, True)

@@ -152,11 +152,27 @@ def _installed_version(python: tuple[int, int]) -> str:
         # A pure Python file: `import jaxlib` loads no C++.
         from jaxlib.version import __version__
     except ImportError as error:
+        command = pip_command(python)
+        if error.name == "jaxlib" and not _is_listed():
+            advice = f"Install it with:\n  {command}"
+        else:  # pip believes that it is there
+            again = command.replace("pip install ", "pip install --force-reinstall ")
+            advice = f"A part of it is there. Install it anew with:\n  {again}"
         raise JaxlibMissingError(
             "mjax needs jaxlib (and only jaxlib, not jax), which cannot be imported "
-            f"({error}). Install it with:\n  {pip_command(python)}"
+            f"({error}). {advice}"
         ) from error
     return str(__version__)
+
+
+def _is_listed() -> bool:
+    """Whether jaxlib's metadata are there."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return bool(version("jaxlib"))
+    except PackageNotFoundError:
+        return False
 
 
 def _ordered(text: str):  # type: ignore[no-untyped-def]  # packaging's Version, see above

@@ -12,6 +12,7 @@ import json
 import os
 import runpy
 import sys
+import tempfile
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
@@ -32,6 +33,8 @@ _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be r
          _DEVICES: "no device can be used", _COMPUTES: "no program can be run"}
 #: How the names of distributions begin that bring devices to jaxlib.
 _PLUGINS = ("jax-cuda", "jax-rocm", "jax-metal", "jax-oneapi", "libtpu")
+#: The group of entry points of others.
+_PLUGIN_GROUP = "jax_plugins"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -88,9 +91,10 @@ def _version() -> str:
 
 def _plugins() -> list[str]:
     """Installed distributions that bring devices, with their versions."""
-    names = {f"{d.name.replace('_', '-').lower()} {d.version}" for d in metadata.distributions()
-             if d.name}
-    return sorted(name for name in names if name.startswith(_PLUGINS))
+    names = [(f"{d.name.replace('_', '-').lower()} {d.version}", d) for d in
+             metadata.distributions() if d.name]
+    return sorted({name for name, d in names if name.startswith(_PLUGINS) or any(
+        point.group == _PLUGIN_GROUP for point in d.entry_points)})
 
 
 def _caches(changed: dict[str, Any]) -> dict[str, Any]:
@@ -98,13 +102,25 @@ def _caches(changed: dict[str, Any]) -> dict[str, Any]:
     folder = changed.get("compilation_cache_dir")
     if not folder:
         return {"folder": None}
-    there = os.path.isdir(folder)
-    sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()] if (
-        there and os.access(folder, os.R_OK | os.X_OK)) else []
+    there, sizes, readable = os.path.isdir(folder), [], True
+    if there:
+        try:
+            sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
+        except OSError:
+            readable = False
+    exists = os.path.exists(folder)
     return {"folder": folder, "used": changed.get("enable_compilation_cache", True),
-            "exists": os.path.exists(folder), "entries": len(sizes), "bytes": sum(sizes),
-            "writable": os.access(folder if there else _parent(folder), os.W_OK | os.X_OK)
-            and (there or not os.path.exists(folder))}
+            "exists": exists, "entries": len(sizes), "bytes": sum(sizes), "readable": readable,
+            "writable": there == exists and _writable(folder if there else _parent(folder))}
+
+
+def _writable(folder: str) -> bool:
+    """Whether a file can be made in a folder; it is gone at once."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def _parent(folder: str) -> str:
@@ -150,10 +166,12 @@ def _of_requirements() -> list[Finding]:
 
 
 def _of_cache(caches: dict[str, Any]) -> list[Finding]:
-    if caches["folder"] and caches["used"] and not caches["writable"]:
-        return [Finding(f"nothing can be written to the compilation cache {caches['folder']}.",
-                        fatal=False)]
-    return []
+    folder = caches["folder"]
+    if not folder or not caches["used"]:
+        return []
+    said = {"read from": caches["readable"], "written to": caches["writable"]}
+    return [Finding(f"nothing can be {what} the compilation cache {folder}.", fatal=False)
+            for what, can in said.items() if not can]
 
 
 def _of_jax(data: dict[str, Any]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import pathlib
 import subprocess
@@ -178,12 +179,29 @@ def test_no_version_at_all():
         check("unknown")
 
 
-def test_missing_jaxlib(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jaxlib.version", None)
+@pytest.mark.parametrize("module, listed, again", [
+    ("jaxlib", False, ""), ("jaxlib", True, "--force-reinstall "),
+    ("jaxlib.version", False, "--force-reinstall ")])
+def test_missing_jaxlib(monkeypatch, module, listed, again):
+    class Without:
+        def find_spec(self, name, path=None, target=None):
+            if name == module:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    for loaded in ("jaxlib", "jaxlib.version"):
+        monkeypatch.delitem(sys.modules, loaded, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Without(), *sys.meta_path])
+    if not listed:
+        monkeypatch.setattr(importlib.metadata, "version", _unlisted)
     with pytest.raises(JaxlibMissingError) as error:
         check(python=(3, 11))
-    assert "python -m pip install jaxlib==0.10.2" in str(error.value)
+    assert str(error.value).endswith(f"with:\n  python -m pip install {again}jaxlib==0.10.2")
+    assert ("A part of it is there." in str(error.value)) == bool(again)
     assert "mjax needs jaxlib (and only jaxlib, not jax)" in str(error.value)
+
+
+def _unlisted(name):
+    raise importlib.metadata.PackageNotFoundError(name)
 
 
 def test_import_fails_before_any_c_code(run_python, tmp_path):

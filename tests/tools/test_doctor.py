@@ -11,12 +11,19 @@ import pytest
 
 import mjax
 import mjaxlib_shim
+from mjax._tools import doctor
 from mjaxlib_shim.examination import Finding, command
 from mjaxlib_shim.versions import FLOOR, NEWEST, pip_command
 from tests.broken import ROOT, Environment
 
 INSTALL = pip_command(sys.version_info[:2]).removeprefix("python -m pip install ")
 _JAX_TELLS = "open(__file__ + '.imported', 'w').close()"
+
+
+
+def _metadata(name, version="2.0.0"):
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+
 
 #: Name -> arguments of `Environment`, whether mjax is usable, what the report says, its command.
 CASES = {
@@ -31,6 +38,19 @@ CASES = {
         {"files": {"jaxlib/xla_client.py": "raise ImportError('libx.so: undefined symbol: y')"}},
         False, ["jaxlib cannot be imported (ImportError: libx.so: undefined symbol: y)."],
         f"python -m pip install --force-reinstall {INSTALL}"),
+    "jaxlib in part": (
+        {"files": {"jaxlib/__init__.py": ""}}, False,
+        ["cannot be imported (No module named 'jaxlib.version'). A part of it is there."],
+        f"python -m pip install --force-reinstall {INSTALL}"),
+    "jaxlib without a library": (
+        {"files": {"jaxlib/cpu_feature_guard.py": "raise ImportError('no such file')",
+                   "jaxlib/xla_client.py": "raise ImportError('no such file')"}}, False,
+        ["jaxlib cannot be imported (ImportError: no such file)."],
+        f"python -m pip install --force-reinstall {INSTALL}"),
+    "numpy listed only": (
+        {"without": ["numpy"], "files": {"numpy-2.0.0.dist-info/METADATA": _metadata("numpy")}},
+        False, ["numpy is listed by pip, but its files are not there; mjax needs it."],
+        "python -m pip install --force-reinstall numpy"),
     "jaxlib deadly": (
         {"files": {"jaxlib/xla_client.py": "import os; os.abort()"}}, False,
         ["the process that tried mjaxlib_shim was ended by SIGABRT"],
@@ -63,13 +83,19 @@ CASES = {
     "XLA_FLAGS": ({"variables": {"XLA_FLAGS": "--xla_no_such_flag=1"}}, False,
                   ["in XLA_FLAGS: --xla_no_such_flag=1"], "unset XLA_FLAGS"),
     # Usable:
+    "a plugin that does not load": (
+        {"files": {"jax_plugins/abacus/__init__.py": "raise OSError('no libabacus.so')",
+                   "abacus-2.0.0.dist-info/METADATA": _metadata("abacus"),
+                   "abacus-2.0.0.dist-info/entry_points.txt":
+                   "[jax_plugins]\nabacus = jax_plugins.abacus\n"}}, True,
+        ["plugins   abacus 2.0.0; mjax does not load them by itself", "cpu:0"], None),
     "jaxlib new": (
         {"files": {"jaxlib/version.py": "__version__ = '0.99.0'"}}, True,
         ["warning: jaxlib 0.99.0 is newer than the newest one mjax was tested on", "cpu:0",
          "calls itself 0.99.0"], None),
     "jax beside, and misspelt variables": (
-        {"files": {"jax/__init__.py": _JAX_TELLS, "jax-0.10.2.dist-info/METADATA":
-                   "Metadata-Version: 2.1\nName: jax\nVersion: 0.10.2\n"},
+        {"files": {"jax/__init__.py": _JAX_TELLS,
+                   "jax-0.10.2.dist-info/METADATA": _metadata("jax", "0.10.2")},
          "variables": {"JAX_ENABLE_X46": "1", "MJAX_TRANSFER_GARD": "log", "XLA_FLAG": "",
                        "JAX_ENABLE_X64": "1", "XLA_MY_PASSWORD": "123"}}, True,
         ["jax 0.10.2", "settings  enable_x64=True",
@@ -140,8 +166,8 @@ def test_here(tmp_path):
 def test_versions_that_mjax_does_not_ask_for(tmp_path):
     asks = ["numpy>=99", "opt-einsum>=3", "jaxlib>=99", "scipy>=99; extra == 'x'"]
     environment = Environment(tmp_path, without=["jaxlib"], files={
-        "mjax-0.1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: mjax\nVersion: 0.1.0\n"
-        + "".join(f"Requires-Dist: {line}\n" for line in asks)})
+        "mjax-0.1.0.dist-info/METADATA": _metadata("mjax", "0.1.0") + "".join(
+            f"Requires-Dist: {line}\n" for line in asks)})
     report = environment.python("-m", "mjax").stdout
     (line,) = [line for line in report.splitlines() if " is installed; mjax asks for " in line]
     assert line.startswith("warning: numpy ") and line.endswith("numpy>=99.")
@@ -155,6 +181,20 @@ def test_a_cache_that_cannot_be_used(tmp_path):
                               variables={"JAX_COMPILATION_CACHE_DIR": str(file)})
     assert f"nothing can be written to the compilation cache {file}." in environment.python(
         "-m", "mjax").stdout
+
+
+def test_a_cache_that_cannot_be_read(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError
+
+    assert doctor._of_cache(doctor._caches({"compilation_cache_dir": str(tmp_path)})) == []
+    monkeypatch.setattr(doctor.os, "scandir", refuse)
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    found = doctor._of_cache(doctor._caches({"compilation_cache_dir": str(tmp_path)}))
+    assert [finding.text for finding in found] == [
+        f"nothing can be {what} the compilation cache {tmp_path}."
+        for what in ("read from", "written to")]
+    assert not any(finding.fatal for finding in found) and list(tmp_path.iterdir()) == []
 
 
 def test_commands_are_joined():
