@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 
+from mjax._engine.base import folding
 from mjax._engine.ir import dtypes
 from mjax._engine.runtime.effects.tokens import effects_barrier
+from mjax._engine.runtime.processes import clusters, distributed
 from mjax._library.gradient_checks import assert_close
 from mjaxlib_shim.trees import is_node_type
 
@@ -23,6 +27,63 @@ class _Registry:
 
 
 _registry = _Registry()
+
+
+class _ExcludePaths:
+    """The paths that tracebacks leave out, as far as libraries use that list."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(folding.exclusions())
+
+    def __contains__(self, path: str) -> bool:
+        return os.path.abspath(path) in folding.exclusions()
+
+    def append(self, path: str) -> None:
+        """Leaves a path out."""
+        folding.register_exclusion(path)
+
+    def remove(self, path: str) -> None:
+        """Shows it again; ValueError if it is not there."""
+        folding.unregister_exclusion(path)
+
+
+_exclude_paths = _ExcludePaths()
+
+
+def _layout() -> clusters.Layout:
+    session = distributed.session()
+    return session.layout if session else clusters.Layout()
+
+
+class State:
+    """The processes of this computation: what `mjax.distributed.initialize` was told or found."""
+
+    @property
+    def process_id(self) -> int:
+        """The number of this process, 0 before `initialize`."""
+        return _layout().process_id or 0
+
+    @property
+    def num_processes(self) -> int:
+        """How many there are, 1 before `initialize`."""
+        return _layout().num_processes or 1
+
+    @property
+    def coordinator_address(self) -> str | None:
+        """Where the first process listens."""
+        return _layout().coordinator_address
+
+    @property
+    def client(self) -> Any:
+        """jaxlib's client of the key-value store; None before `initialize`."""
+        session = distributed.session()
+        return session.client if session else None
+
+
+global_state = State()
+
+#: For annotations: the result of a checked function.
+Out = TypeVar("Out")
 
 
 class TypedNdArray:

@@ -59,10 +59,15 @@ CLOSED: dict[str, dict[str, str]] = {
     "jax.experimental.sparse": _of("mjax.alias._sparse", "BCOO"),
     "jax.lib": {},
     # ---- private names
+    "jax._src.ad_checkpoint": _of("mjax_ext.core.primitives", "name_p remat_p"),
     "jax._src.ad_util":
         _of("mjax_ext.core.primitives", "stop_gradient_p")
         | _of("mjax_ext.interpreters.ad", "Zero"),
-    "jax._src.checkify": _of("mjax.experimental.checkify", "Error checkify user_checks"),
+    "jax._src.api": _of("mjax", "ShapeDtypeStruct jit"),
+    "jax._src.api_util": _of("mjax_ext.api_util", "infer_argnums_and_argnames"),
+    "jax._src.checkify":
+        _of("mjax.experimental.checkify", "Error checkify user_checks")
+        | {"JaxException": "mjax._checkify.errors:CheckError", "Out": "mjax.alias._private"},
     "jax._src.compiler": {
         "backend_compile_and_load": "mjaxlib_shim.executables:compile_module"},
     "jax._src.core": _of(_CORE, f"""
@@ -72,30 +77,43 @@ CLOSED: dict[str, dict[str, str]] = {
     "jax._src.dispatch":
         _of("mjax.alias._private", "wait_for_tokens")
         | _of("mjax_ext.interpreters.xla", "apply_primitive"),
+    "jax._src.distributed": _of("mjax.alias._private", "State global_state"),
     "jax._src.dtypes":
         _of("mjax.dtypes", """TypePromotionError bfloat16 canonicalize_dtype extended finfo float0
             iinfo issubdtype itemsize_bits prng_key result_type scalar_type_of""")
         | _of("mjax.alias._private", "DType supports_inf to_complex_dtype")
         | {"ExtendedDType": "mjax._engine.ir.dtypes"},
+    "jax._src.effects":
+        _of(_CORE, "Effect") | _of("mjax_ext.interpreters.mlir", "lowerable_effects"),
     "jax._src.flatten_util": _of("mjax.flatten_util", "ravel_pytree"),
+    "jax._src.interpreters.pxla": _of("mjax_ext.interpreters.pxla", "global_result_handlers"),
+    "jax._src.layout": _of("mjax.experimental.layout", "Format"),
     "jax._src.literals":
         _of("mjax.alias._private", "TypedComplex TypedFloat TypedInt TypedNdArray"),
+    "jax._src.mesh":
+        _of("mjax.sharding", "AxisType Mesh")
+        | _of("mjax_ext.interpreters.pxla", "thread_resources"),
+    "jax._src.mesh_utils": _of("mjax.experimental.mesh_utils", "create_device_mesh"),
     "jax._src.pjit": _of("mjax_ext.core.primitives", "jit_p"),
     "jax._src.public_test_util":
         _of("mjax.test_util", "check_grads check_jvp check_vjp")
         | _of("mjax.alias._private", "check_close"),
+    "jax._src.sharding": _of("mjax.sharding", "Sharding"),
+    "jax._src.source_info_util":
+        _of("mjax_ext.source_info_util", "current extend_name_stack new_source_info summarize"),
     "jax._src.state.types": _of("mjax._engine.ir.references", "AbstractRef"),
     "jax._src.traceback_util":
         _of("mjax_ext.traceback_util",
-            "api_boundary filter_traceback include_frame register_exclusion"),
+            "api_boundary filter_traceback include_frame register_exclusion")
+        | _of("mjax.alias._private", "_exclude_paths"),
     "jax._src.tree_util": _of("mjax.tree_util", """
-        KeyEntry KeyPath Partial PyTreeDef tree_flatten tree_leaves tree_map tree_structure
+        KeyEntry KeyPath Partial PyTreeDef flatten_one_level tree_flatten tree_leaves tree_map tree_structure
         tree_unflatten treedef_is_leaf""")
         | _of("mjax.alias._private", "_registry"),
     "jax._src.typing": _of("mjax.typing", "ArrayLike DTypeLike") | _of("mjax", "Array"),
-    "jax._src.util": _of("mjax_ext.util", "safe_map safe_zip split_list unzip2"),
+    "jax._src.util": _of("mjax_ext.util", "safe_map safe_zip split_list unzip2 wraps"),
     "jax._src.xla_bridge":
-        _of("mjax_ext.backend", "get_backend")
+        _of("mjax_ext.backend", "devices get_backend")
         | {"_backends": "mjax._engine.runtime.arrays.devices:_clients"},
 }
 

@@ -122,6 +122,45 @@ def test_private_names_that_are_provided():
     """)
 
 
+def test_private_names_of_errors_trees_and_processes():
+    passes("""
+        import mjax.alias
+        mjax.alias.install()
+        import jax, numpy as np, os, sys
+        from jax._src import api_util, checkify, distributed, traceback_util, tree_util
+
+        def f(x, y, *, z): ...
+        import inspect
+        assert api_util.infer_argnums_and_argnames(inspect.signature(f), 1, None) == ((1,), ("y",))
+        assert list(tree_util.flatten_one_level({"a": [1, 2]})[0]) == [[1, 2]]
+
+        def fails(x):
+            jax.experimental.checkify.check(x > 0, "small")
+        import jax.experimental.checkify
+        error, _ = checkify.checkify(fails)(np.float32(-1))
+        assert isinstance(error.get_exception(), checkify.JaxException)
+
+        state = distributed.global_state
+        assert (state.process_id, state.num_processes) == (0, 1)
+        assert state.client is None and state.coordinator_address is None
+
+        here, paths = os.path.join(os.sep, "somewhere", "a.py"), traceback_util._exclude_paths
+        frame = eval(compile("__import__('sys')._getframe()", here, "eval"))
+        assert traceback_util.include_frame(frame) and here not in paths
+        paths.append(here)
+        assert here in paths and here in list(paths)
+        assert not traceback_util.include_frame(frame)
+        paths.remove(here)
+        assert traceback_util.include_frame(frame) and here not in paths
+        try:
+            paths.remove(here)
+        except ValueError:
+            pass
+        else:
+            raise AssertionError
+    """)
+
+
 def test_names_that_are_not_there():
     passes("""
         import mjax.alias

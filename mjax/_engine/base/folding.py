@@ -47,6 +47,17 @@ def register_exclusion(path: str) -> None:
     _is_engine.clear()
 
 
+def unregister_exclusion(path: str) -> None:
+    """Takes back one `register_exclusion` of a path; ValueError if there is none."""
+    _EXCLUDED.remove(os.path.abspath(path) + os.sep)
+    _is_engine.clear()
+
+
+def exclusions() -> list[str]:
+    """The paths that are excluded."""
+    return [path.rstrip(os.sep) for path in _EXCLUDED]
+
+
 def is_engine_file(file: str) -> bool:
     """True if frames of this file are dropped from the tracebacks users see."""
     known = _is_engine.get(file)

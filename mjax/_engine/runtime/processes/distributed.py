@@ -174,6 +174,11 @@ def is_initialized() -> bool:
     return _session is not None
 
 
+def session() -> _Session | None:
+    """What `initialize` made, until `shutdown`."""
+    return _session
+
+
 @boundary
 def barrier(name: str = "barrier", timeout: float | None = None) -> None:
     """Waits until all processes reach this call.
