@@ -5,6 +5,7 @@ It is loaded as `recorder`, with this folder on the path: clients have packages 
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from pathlib import Path
@@ -21,6 +22,7 @@ def pytest_addoption(parser):
     parser.addoption("--suite-root", type=Path, help="names of tests are relative to this folder")
     parser.addoption("--only", type=Path, help="a file of names: these tests")
     parser.addoption("--one-in", type=int, default=1, help="the share of the sample")
+    parser.addoption("--today", type=datetime.date.fromisoformat, help="what `date.today()` says")
     parser.addoption("--endings", type=Path, help="a file to append to: name, ending, seconds")
 
 
@@ -47,9 +49,16 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_configure(config):
+    if today := config.getoption("--today"):
+        datetime.date = _always(today)
     if hasattr(config, "workerinput") or not config.getoption("--endings"):
         return
     config.pluginmanager.register(_Writer(config.getoption("--endings")))
+
+
+def _always(today):
+    """`datetime.date` on a day that does not pass."""
+    return type("date", (datetime.date,), {"today": classmethod(lambda cls: today)})
 
 
 class _Writer:

@@ -18,8 +18,10 @@ class Suite(NamedTuple):
 
 SUITES = [
     Suite("chex", "0.1.92", "chex/_src"),
-    Suite("optax", "0.2.8", "optax", one_in=16),
+    Suite("optax", "0.2.8", "optax", one_in=4),
     Suite("mctx", "0.0.71", "mctx/_src/tests"),
-    Suite("haiku", "0.0.17", "haiku/_src", one_in=32),
+    Suite("haiku", "0.0.17", "haiku/_src", one_in=4),
     Suite("tinygp", "0.3.1", "tests", sdist=True, options=()),
+    # Its tests take their seeds from the day.
+    Suite("blackjax", "1.7.1", "tests", sdist=True, one_in=8, options=("--today=2026-11-26",)),
 ]
