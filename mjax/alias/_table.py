@@ -107,8 +107,8 @@ CLOSED: dict[str, dict[str, str]] = {
             "api_boundary filter_traceback include_frame register_exclusion")
         | _of("mjax.alias._private", "_exclude_paths"),
     "jax._src.tree_util": _of("mjax.tree_util", """
-        KeyEntry KeyPath Partial PyTreeDef flatten_one_level tree_flatten tree_leaves tree_map tree_structure
-        tree_unflatten treedef_is_leaf""")
+        KeyEntry KeyPath Partial PyTreeDef flatten_one_level tree_flatten tree_leaves tree_map
+        tree_structure tree_unflatten treedef_is_leaf""")
         | _of("mjax.alias._private", "_registry"),
     "jax._src.typing": _of("mjax.typing", "ArrayLike DTypeLike") | _of("mjax", "Array"),
     "jax._src.util": _of("mjax_ext.util", "safe_map safe_zip split_list unzip2 wraps"),

@@ -94,7 +94,7 @@ def main():
         "shapes": {name: list(x.shape) for name, x in sorted(flat.items())},
         "read again": all(jax.tree.leaves(jax.tree.map(
             lambda x, y: bool((x == y).all()), again, state.params))),
-        "pair": [pair.left.tolist(), pair.name],
+        "pair": pair.left.tolist(), "name": pair.name,
         "table": "Dense" in network.tabulate(
             {"params": keys[2], "dropout": keys[3]}, xs, True, console_kwargs={"width": 120}),
     }))
