@@ -7,6 +7,7 @@ has the new form alone. A file is written if both are sound; else it stays as it
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,11 +37,13 @@ class Result(NamedTuple):
       file: the path.
       written: whether it was rewritten.
       problems: why it was not, line by line.
+      imports_jax: whether a rewritten file imports jax for other names.
     """
 
     file: Path
     written: bool
     problems: list[Problem]
+    imports_jax: bool = False
 
 
 def migrate(path: str, to: str, surface: Surface = SURFACE,
@@ -71,7 +74,7 @@ def migrate(path: str, to: str, surface: Surface = SURFACE,
             yield Result(file, False, problems)
         elif after != before:
             file.write_bytes(after)
-            yield Result(file, True, [])
+            yield Result(file, True, [], _imports_jax(after))
 
 
 def _steps(to: str, surface: Surface, rules: Sequence[dict[str, Any]] | None) -> list[Targets]:
@@ -98,6 +101,13 @@ def _rewritten(source: bytes, steps: list[Targets]) -> tuple[bytes, list[Problem
             return source, sorted(set(problems))
         source = after
     return source, []
+
+
+def _imports_jax(source: bytes) -> bool:
+    names = [name for node in ast.walk(ast.parse(source)) for name in (
+        [alias.name for alias in node.names] if isinstance(node, ast.Import) else
+        [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else [])]
+    return any(name.partition(".")[0] == "jax" for name in names)
 
 
 def _written(source: bytes, targets: Targets, keep_imports: bool) -> tuple[bytes, list[Problem]]:
@@ -154,5 +164,8 @@ def _text(results: list[Result], to: str) -> Iterator[str]:
     if results:
         yield (f"Rewritten for {to}: {written} of {counted(len(results), 'file')}. "
                f"As they were: {len(results) - written}.")
+        if left := sum(result.imports_jax for result in results):
+            yield (f"Rewritten files that import jax for other names: {left}. Change `jax` to "
+                   "`mjax` there, or run the library under `python -m mjax.alias`.")
     else:
         yield f"Nothing has to be rewritten for {to}."

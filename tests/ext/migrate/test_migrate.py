@@ -182,6 +182,19 @@ def test_files_are_decided_one_by_one(tmp_path, capsys):
     assert capsys.readouterr().out == "Nothing has to be rewritten for v1.\n"
 
 
+@pytest.mark.parametrize("text, left", [
+    ("import jax.numpy as jnp\nfrom jax.core import Var\n", True),
+    ("from jax import core, jit\ncore.Var\n", True),
+    ("import jax\njax.core.Var\n", False),
+    ("import jaxtyping\nfrom . import jax\nfrom jax.core import Var\n", False),
+])
+def test_other_uses_of_jax_are_left_to_the_user(tmp_path, capsys, text, left):
+    (tmp_path / "a.py").write_text(text)
+    assert main(["migrate", str(tmp_path), "--to", "v1"]) == 0
+    said = "Rewritten files that import jax for other names: 1. Change `jax` to `mjax`"
+    assert (said in capsys.readouterr().out) == left
+
+
 def test_bad_arguments(tmp_path, capsys):
     assert main(["migrate", str(tmp_path / "nowhere"), "--to", "v1"]) == 2
     assert "there is no" in capsys.readouterr().err
