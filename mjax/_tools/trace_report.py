@@ -118,6 +118,13 @@ class TraceReport:
                 text += [f"    and {more} times more"] if more > 0 else []
         return "\n".join(text)
 
+    def __repr__(self) -> str:
+        rows = self.rows
+        traces, compiled = (sum(getattr(row, name) for row in rows)
+                            for name in ("traces", "compilations"))
+        seconds = sum(sum(row.seconds.values()) for row in rows)
+        return f"<TraceReport: {traces} traces, {compiled} compilations, {seconds:.3f} s>"
+
     def json(self) -> str:
         """Rows and spans as JSON."""
         return json.dumps({"wall": self.wall, "rows": [row._asdict() for row in self.rows],

@@ -6,6 +6,7 @@ import dis
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -44,6 +45,7 @@ def test_counts_and_equations():
     with mjax.debug.trace_report() as report:
         f(jnp.ones(3))
         f(jnp.ones(3))
+    assert re.fullmatch(r"<TraceReport: 2 traces, 1 compilations, \d.\d{3} s>", repr(report))
     outer, inner = _row(report, "outer"), _row(report, "inner")
     assert (outer.traces, outer.compilations, outer.reasons) == (1, 1, ())
     assert (inner.traces, inner.compilations) == (1, 0)

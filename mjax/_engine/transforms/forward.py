@@ -152,6 +152,12 @@ class LinearProgram:
     def __call__(self, consts: Sequence[Any], *tangents: Any) -> Any:
         return apply_linear(self.jaxpr, self.types, consts, *tangents)
 
+    def __repr__(self) -> str:
+        found = iter(self.jaxpr.out_avals)
+        outs = [next(found) if zero is None else zero.aval for zero in self.types[4]]
+        ins, outs = (", ".join(map(str, avals)) for avals in (self.types[2], outs))
+        return f"<derivative of {self.jaxpr.debug_info.func_name}: ({ins}) -> ({outs})>"
+
 
 @overload
 def linearize(fun: Callable[..., R], *primals: Any, has_aux: Literal[False] = False

@@ -90,6 +90,10 @@ class Pullback:
         return [next(found) if nz else Zero(a)
                 for a, nz in zip(self.in_avals, self.nonzeros, strict=True)]
 
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(map(str, avals)) for avals in (self.out_avals, self.in_avals))
+        return f"<pullback of {self.jaxpr.debug_info.func_name}: ({ins}) -> ({outs})>"
+
 
 def vjp_flat(f: FlatFunction, leaves: Sequence[Any], nonzeros: Sequence[bool],
              debug_info: DebugInfo = no_debug_info) -> tuple[list[Any], Pullback, list[Any]]:

@@ -168,3 +168,15 @@ def test_values_behind_tracers(read, x):
     seen = []
     assert mjax.grad(lambda x: (seen.append(read(x)), x * x)[1])(x) == 1.0
     assert seen == [0.5]
+
+
+def test_reprs_say_what_they_are():
+    def step(w, n):
+        return w * 2.0, n + 1
+
+    _, derivative = mjax.linearize(step, np.ones(3, np.float32), 1)
+    assert repr(derivative.func) == (
+        "<derivative of step: (float32[3], float0[]) -> (float32[3], float0[])>")
+    _, pullback = mjax.vjp(step, np.ones(3, np.float32), 1)
+    assert repr(pullback.func) == (
+        "<pullback of step: (float32[3], float0[]) -> (float32[3], float0[])>")
