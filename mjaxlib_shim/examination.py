@@ -170,7 +170,7 @@ def interpreter_options() -> list[str]:
 
 
 def _of_requirement(name: str, missing: bool, outcome: dict[str, Any]) -> Finding:
-    if missing and version_of(name) is not None:
+    if missing and version_of(name):
         text = f"{name} is listed by pip, but its files are not there; mjax needs it."
         return Finding(text, (name,), reinstall=True)
     if missing:

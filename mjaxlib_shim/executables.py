@@ -190,6 +190,24 @@ def memory_analysis(executable: Any) -> Any:
     return executable.get_compiled_memory_stats()
 
 
+def programs_that_need(client: Any, size: int) -> list[tuple[int, str, Any]]:
+    """The programs of a client with results or temporaries of exactly so many bytes; else those
+    that need more, the smallest first.
+
+    Returns:
+      (bytes, name of the module, traceback of the call that compiled it).
+    """
+    exact: list[tuple[int, str, Any]] = []
+    larger: list[tuple[int, str, Any]] = []
+    for executable in client.live_executables():
+        stats = executable.get_compiled_memory_stats()
+        parts = stats.output_size_in_bytes, stats.temp_size_in_bytes
+        if sum(parts) >= size:
+            found = sum(parts), executable.hlo_modules()[0].name, executable.traceback
+            (exact if size in parts else larger).append(found)
+    return exact or sorted(larger, key=lambda program: program[0])
+
+
 def hlo_text(executable: Any) -> str:
     """The optimized HLO of all modules."""
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())

@@ -154,8 +154,8 @@ class LinearProgram:
 
     def __repr__(self) -> str:
         found = iter(self.jaxpr.out_avals)
-        outs = [next(found) if zero is None else zero.aval for zero in self.types[4]]
-        ins, outs = (", ".join(map(str, avals)) for avals in (self.types[2], outs))
+        results = [next(found) if zero is None else zero.aval for zero in self.types[4]]
+        ins, outs = (", ".join(map(str, avals)) for avals in (self.types[2], results))
         return f"<derivative of {self.jaxpr.debug_info.func_name}: ({ins}) -> ({outs})>"
 
 

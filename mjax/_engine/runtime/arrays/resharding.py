@@ -20,6 +20,7 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.shardings import Index, Sharding, SingleDeviceSharding, bounds
 from mjaxlib_shim import arrays as shim
@@ -69,8 +70,12 @@ def buffer_aval(aval: ShapedArray) -> ShapedArray:
 
 def cut(value: np.ndarray[Any, Any], layout: Layout) -> Array:
     """A NumPy array of the dtype of the buffers, in parts on the devices of this process."""
-    return Array(shim.put_shards([value[part] for part in layout.parts], layout.aval,
-                                 layout.native, layout.devices), layout.placement)
+    try:
+        return Array(shim.put_shards([value[part] for part in layout.parts], layout.aval,
+                                     layout.native, layout.devices), layout.placement)
+    except Exception as error:
+        explain_memory(error, moved=layout.placement.aval)
+        raise
 
 
 def joined(buffers: Sequence[Any], layout: Layout) -> Array:

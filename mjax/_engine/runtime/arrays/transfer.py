@@ -53,7 +53,11 @@ def to_array(value: Any, shared: bool = True) -> Array:
     kind = type(value)
     if kind is np.ndarray:
         put, placement = host(value)
-        return Array(put(value), placement)
+        try:
+            return Array(put(value), placement)
+        except Exception as error:
+            explain_memory(error, moved=placement.aval)
+            raise
     if kind is Array:
         return value
     if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
@@ -88,7 +92,11 @@ class HostArgument:
     def array(self) -> Array:
         """The array on the default device."""
         if self._array is None:
-            self._array = Array(self._put(self.value), self._placement)
+            try:
+                self._array = Array(self._put(self.value), self._placement)
+            except Exception as error:
+                explain_memory(error, moved=self.aval)
+                raise
         return self._array
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 
+import numpy as np
 import pytest
 
 import mjax
@@ -64,6 +65,60 @@ def test_a_single_operation():
 
     text = _failure(call)
     assert _line(call) in text and "The largest arrays that are alive:" in text
+
+
+def test_a_program_that_fails_after_its_call():
+    """Its results are read elsewhere: it is found by what it needs."""
+    count = 5 * COUNT  # no other program here needs so much
+
+    @mjax.jit
+    def big(x):
+        return jnp.zeros((count,)) + jnp.linalg.norm(x @ x)
+
+    try:
+        out = big(jnp.ones((300, 300)))
+    except JaxRuntimeError as error:  # it was fast enough
+        assert "in big, called at" in str(error)
+        return
+    first, *lines = _failure(lambda: np.asarray(out)).splitlines()
+    assert "in big, compiled for the call at " in first and ", whose results are read at" in first
+    assert f"float32[{count}]" not in "\n".join(lines)  # the result is not alive
+
+
+def test_programs_that_may_have_failed():
+    count = 11 * COUNT
+
+    def big(x):
+        return jnp.zeros((count,)) + x.sum()
+
+    def bigger(x):
+        return jnp.zeros((2 * count,)) + x.sum(), jnp.zeros((count,))
+
+    kept = [mjax.jit(f).lower(jnp.ones(3)).compile() for f in (big, bigger)]
+    assert kept
+
+    def text(size):
+        cause = f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes."
+        return _failure(lambda: explain_memory(JaxRuntimeError(cause)))
+
+    assert "in big, compiled for the call at " in text(4 * count)
+    both = text(4 * count - 4)
+    assert "in a program whose results are read at" in both
+    rows = both.partition("Programs in memory that need as much:\n")[2].splitlines()[:2]
+    assert [row.split(",")[0].strip() for row in rows] == ["bigger", "big"]  # the largest first
+    assert all("test_memory_errors.py" in row for row in rows)
+    assert "Programs" not in text(100 * count)
+
+
+def test_values_that_are_moved():
+    value = np.broadcast_to(np.float32(1), (COUNT,))
+    mesh = mjax.make_mesh((1,), "i")
+    for move in (lambda: mjax.device_put(value), lambda: jnp.asarray(value),
+                 lambda: mjax.jit(lambda x: x)(value),
+                 lambda: mjax.device_put(value, mjax.NamedSharding(mesh, mjax.P("i")))):
+        text = _failure(move)
+        assert f"bytes, for a value of type float32[{COUNT}] that is moved to a device, at " in text
+        assert "test_memory_errors.py" in text and "The largest arrays that are alive:" in text
 
 
 def test_other_errors_are_left_alone():
