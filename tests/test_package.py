@@ -10,6 +10,10 @@ import mjax
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+#: Files that may refer to the home of the project.
+TEXTS = ("*.*", ".github/**/*", *(f"{folder}/**/*.{kind}" for folder in (
+    "benchmarks", "docs", "examples", "mjax", "mjax_ext", "mjaxlib_shim", "tests")
+    for kind in ("cff", "css", "html", "ini", "js", "md", "py", "pyi", "toml", "txt", "yml")))
 URLS = PROJECT["project"]["urls"]
 
 
@@ -39,6 +43,21 @@ def test_links_have_one_home():
     blob = f"{source}/blob/v{mjax.__version__}/"
     for url in URLS.values():
         assert not url.startswith(blob) or (ROOT / url.removeprefix(blob)).exists()
+
+
+def test_the_address_stands_in_one_place():
+    """To move the project, change `Source`, and what this test and the one above then name."""
+    source = URLS["Source"]
+    host = source.split("/")[2]
+    anywhere = re.compile(rf"\b{re.escape(host)}(?!\w)")  # not `mjax.example_libraries`
+    found = {}
+    for path in (path for pattern in TEXTS for path in ROOT.glob(pattern) if path.is_file()):
+        if lines := [line for line in path.read_text(errors="replace").splitlines()
+                    if anywhere.search(line)]:
+            found[path.relative_to(ROOT).as_posix()] = lines
+    assert set(found) <= {"pyproject.toml", "CITATION.cff"}, found
+    for line in (line for lines in found.values() for line in lines):
+        assert re.search(rf"{re.escape(source)}[/\"]", line), line
 
 
 def test_links_of_the_page_lead_to_files():
