@@ -9,18 +9,18 @@ and evaluation take it as they take any primitive, and the engine does not know 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn
-from mjax._engine.ir.schema import Schema
+from mjax._engine.ir.schema import Schema, schema_of
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.registration import CALLS, check_rule, is_traceable
+from mjax._engine.tracing.registration import CALLS, Call, check_rule, is_traceable
+from mjax_ext._generations.translation import Translation
 
 Params = dict[str, Any]
-Convert = Callable[[Params], Params]
 
 
 class Alias(Primitive):
@@ -29,26 +29,31 @@ class Alias(Primitive):
     Args:
       target: the primitive that applications apply; it may be an alias too.
       schema: the former params.
-      to_new: the params of the target from the former ones.
-      to_old: the former params from those of the target.
+      to_new: the params of the target from the former ones: param -> expression.
+      to_old: the former params from those of the target, likewise.
+      scope: what expressions may use beside params.
       before: the generation that has the new ones first, for messages.
     """
 
-    __slots__ = ("before", "target", "to_new", "to_old")
+    __slots__ = ("before", "bind", "target", "to_new", "to_old")
     before: str
     target: Primitive
-    to_new: Convert
-    to_old: Convert
+    to_new: Translation
+    to_old: Translation
 
-    def __init__(self, target: Primitive, schema: Schema, to_new: Convert, to_old: Convert, *,
-                 before: str):
+    def __init__(self, target: Primitive, schema: Schema, to_new: Mapping[str, str],
+                 to_old: Mapping[str, str], scope: Mapping[str, Any], *, before: str):
+        new = target.schema or schema_of({})
+        forth, back = Translation(schema, new, to_new, scope), Translation(
+            new, schema, to_old, scope)
         facts = {name: getattr(target, name) for name in (
             "name", "multiple_results", "types_cacheable", "structural", "own_varying",
             "exact_params")}
         # As `Primitive.__init__`, but it is not a primitive of its own in the tables.
         for name, value in {
-                **facts, "schema": schema, "target": target, "to_new": to_new, "to_old": to_old,
-                "before": before, "frame": None, "derived": set(), "foreign": set(), "used": False,
+                **facts, "schema": schema, "target": target, "to_new": forth, "to_old": back,
+                "bind": forth.application(target, self.check_params), "before": before,
+                "frame": None, "derived": set(), "foreign": set(), "used": False,
                 "applied": False, "types": ProgramCache(), "executables": ProgramCache()}.items():
             object.__setattr__(self, name, value)
 
@@ -75,10 +80,6 @@ class Alias(Primitive):
         return target.for_root(new) if isinstance(target, Alias) else new
 
     # -- application --
-
-    def bind(self, *args: Any, **params: Any) -> Any:
-        self.check_params(params)
-        return self.target.bind(*args, **self.to_new(params))
 
     def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
         self.check_params(more[-1])
@@ -118,7 +119,7 @@ class Alias(Primitive):
                            f"{self.before} belong to its {self.name!r}.")
             raise
 
-    def converted(self, field: str, rule: Any, convert: Convert, back: Convert) -> Any:
+    def converted(self, field: str, rule: Any, convert: Translation, back: Translation) -> Any:
         """A rule that takes other params.
 
         Args:
@@ -128,20 +129,13 @@ class Alias(Primitive):
           back: the reverse, for equations that rules give.
         """
         if is_traceable(rule):
-            inner = rule.function
-            return traced(lambda *args, **params: inner(*args, **convert(params)),
-                          rule.multiple_results)
+            return traced(convert.rule(rule.function, Call((), True)), rule.multiple_results)
         call = CALLS[field]
         if call.leading[-1:] == ("eqn",):
             return functools.wraps(rule)(functools.partial(_on_equation, rule, convert, back))
         if not call.params:
             return functools.wraps(rule)(lambda params: rule(convert(params)))
-
-        @functools.wraps(rule)
-        def adapted(*args: Any, **params: Any) -> Any:
-            return rule(*args, **convert(params))
-
-        return adapted
+        return convert.rule(rule, call)
 
 
 def _rule(field: str) -> Any:
@@ -158,7 +152,7 @@ for _field in CALLS.keys() - {"lowering"}:  # a primitive has several of these
     setattr(Alias, _field, _rule(_field))
 
 
-def _on_equation(rule: Any, convert: Convert, back: Convert, *args: Any) -> Any:
+def _on_equation(rule: Any, convert: Translation, back: Translation, *args: Any) -> Any:
     """A rule whose last argument is an equation, and that may give equations."""
     *first, eqn = args
     out = rule(*first, eqn.replace(params=convert(eqn.params)))

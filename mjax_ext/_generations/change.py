@@ -155,23 +155,25 @@ class Reparametrized(Change):
 
     Args:
       params: name -> type of the old params, as a schema takes them.
-      to_new: the new params from the old ones.
-      to_old: the old params from the new ones.
+      to_new: the new params from the old ones: param -> expression of those, as text. Params that
+        are the same in both are left out.
+      to_old: the old params from the new ones, likewise.
       told: what changed, a clause.
+      scope: what expressions may use beside params.
     """
 
     kind = "params"
 
     def __init__(self, name: str, params: Mapping[str, Any] | Schema,
-                 to_new: Callable[[dict[str, Any]], dict[str, Any]],
-                 to_old: Callable[[dict[str, Any]], dict[str, Any]], *, since: str, why: str,
-                 told: str):
+                 to_new: Mapping[str, str], to_old: Mapping[str, str], *, since: str, why: str,
+                 told: str, scope: Mapping[str, Any] | None = None):
         super().__init__(name, since=since, why=why)
-        self.schema, self.told = schema_of(params), told
+        self.schema, self.told, self.scope = schema_of(params), told, dict(scope or {})
         self.to_new, self.to_old = to_new, to_old
 
     def adapt(self, newer: Lookup) -> Any:
-        return Alias(newer(self.name), self.schema, self.to_new, self.to_old, before=self.since)
+        return Alias(newer(self.name), self.schema, self.to_new, self.to_old, self.scope,
+                     before=self.since)
 
     def what(self) -> str:
         return self.told

@@ -21,18 +21,15 @@ PARAMS = {name: kind for name, kind in scan_p.schema.params.items()
 
 def renaming(old, new, since):
     """A change of the name of the axis of cumsum."""
-    swap = lambda a, b: lambda params: {(b if n == a else n): v for n, v in params.items()}
-    return Reparametrized("core.primitives.cumsum_p", {old: int, "reverse": bool}, swap(old, new),
-                          swap(new, old), since=since, why="", told=f"has the param `{new}`")
+    return Reparametrized("core.primitives.cumsum_p", {old: int, "reverse": bool}, {new: old},
+                          {old: new}, since=since, why="", told=f"has the param `{new}`")
 
 
 #: v1 knows the sizes of scan as a pair, and v1 and v2 the axis of cumsum by other names.
 CHAIN = Chain([
     Reparametrized("core.primitives.scan_p", {**PARAMS, "sizes": tuple[int, int]},
-                   lambda p: {**{n: v for n, v in p.items() if n != "sizes"},
-                              "num_consts": p["sizes"][0], "num_carry": p["sizes"][1]},
-                   lambda p: {**{n: v for n, v in p.items() if n in PARAMS},
-                              "sizes": (p["num_consts"], p["num_carry"])},
+                   {"num_consts": "sizes[0]", "num_carry": "sizes[1]"},
+                   {"sizes": "num_consts, num_carry"},
                    since="v2", why="", told="has two params for its sizes"),
     renaming("dim", "dimension", "v2"), renaming("dimension", "axis", "v3")], ("v1", "v2", "v3"))
 scan1, cumsum1, cumsum2 = (CHAIN.get(g, f"core.primitives.{n}") for g, n in (
@@ -119,8 +116,8 @@ def fresh(name):
     """A primitive with the param `new`, and its alias with `old`."""
     p = core.Primitive(name, params={"new": int}, multiple_results=True)
     p.def_abstract_eval(lambda x, y, *, new: [x, y])
-    change = Reparametrized("p", {"old": int}, lambda p: {"new": p["old"]},
-                            lambda p: {"old": p["new"]}, since="v2", why="", told="")
+    change = Reparametrized("p", {"old": int}, {"new": "old"}, {"old": "new"}, since="v2", why="",
+                            told="")
     return p, change.adapt(lambda name: p)
 
 

@@ -219,10 +219,18 @@ class Primitive:
                 self.frame.check_operands(args, params)
             return thread.interpreter.process(self, args, params)
         except Exception as error:
-            if type(error) is LazyArgumentError:
-                refuse_operands(self.name, args)
-            fold(error)
+            self.fold_error(error, args)
             raise
+
+    def fold_error(self, error: Exception, args: Sequence[Any]) -> None:
+        """Makes an error of an application one that users read.
+
+        Raises:
+          TypeError: an operand is not an array.
+        """
+        if type(error) is LazyArgumentError:
+            refuse_operands(self.name, args)
+        fold(error)
 
     def bind_with_trace(self, trace: Any, args: Sequence[Any], /, *more: Any) -> Any:
         """Applies the primitive by an interpreter, whichever one is current.
