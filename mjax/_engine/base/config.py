@@ -14,10 +14,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, Signature
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mjax._engine.base.folding import boundary
-from mjax._engine.base.signatures import Scope
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import NOT_GIVEN, closest
 from mjax._flags.table import (
@@ -30,6 +29,9 @@ from mjax._flags.table import (
 )
 from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
+
+if TYPE_CHECKING:
+    from mjax._engine.base.signatures import DisableJit, Setter, Switch
 
 
 def by_owner(*entries: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -292,27 +294,6 @@ def _set_here(field: str, kind: type[Values], new: dict[str, Any]) -> None:
 def _take_effect(name: str, value: Any, everywhere: bool) -> None:
     if name in _EFFECTS:
         _EFFECTS[name](value, everywhere)
-
-
-class Switch(Protocol):
-    """The context manager of a flag that is on or off, as a function; it also decorates."""
-
-    def __call__(self, new_val: bool = True) -> Scope:
-        """Sets it in this thread."""
-
-
-class DisableJit(Protocol):
-    """`Switch` of `disable_jit`, whose argument has a name of its own."""
-
-    def __call__(self, disable: bool = True) -> Scope:
-        """Sets it in this thread."""
-
-
-class Setter(Protocol):
-    """The context manager of a flag with other values, as a function; it also decorates."""
-
-    def __call__(self, new_val: Any) -> Scope:
-        """Sets it in this thread."""
 
 
 def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Any:

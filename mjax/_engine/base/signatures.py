@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, TypeVarTuple, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    TypeVarTuple,
+    overload,
+)
 
 #: Parameters, and results.
 P = ParamSpec("P")
@@ -35,18 +44,52 @@ class Function(Protocol[P, R_co]):
     @overload
     def __get__(self, instance: None, owner: Any, /) -> Function[P, R_co]: ...
     @overload
+    def __get__(self: _OfAnything[R_co], instance: object, owner: Any, /
+                ) -> Callable[..., R_co]: ...
+    @overload
     def __get__(self: Function[Concatenate[_Self, _Rest], R_co], instance: _Self, owner: Any, /
                 ) -> Callable[_Rest, R_co]: ...
+    @overload
+    def __get__(self: Function[Concatenate[type[_Self], _Rest], R_co], instance: _Self,
+                owner: Any, /) -> Callable[_Rest, R_co]: ...  # under classmethod
+    @overload
+    def __get__(self, instance: object, owner: Any, /) -> Function[P, R_co]: ...  # staticmethod
 
 
-class Scope(Protocol):
-    """A context manager, which also decorates functions."""
+if TYPE_CHECKING:  # classes that only annotations name
 
-    def __enter__(self) -> None:
-        """Begins it."""
+    class _OfAnything(Protocol[R_co]):
+        """A function of unknown parameters, such as `functools.partial(jit, ...)(f)` to mypy."""
 
-    def __exit__(self, *error: Any) -> bool | None:
-        """Ends it."""
+        def __call__(self, *, __unlikely: Any) -> R_co:
+            """Calls it."""
 
-    def __call__(self, function: F, /) -> F:
-        """A function whose calls are inside of it."""
+    class Scope(Protocol):
+        """A context manager, which also decorates functions."""
+
+        def __enter__(self) -> None:
+            """Begins it."""
+
+        def __exit__(self, *error: Any) -> bool | None:
+            """Ends it."""
+
+        def __call__(self, function: F, /) -> F:
+            """A function whose calls are inside of it."""
+
+    class Switch(Protocol):
+        """The context manager of a flag that is on or off, as a function; it also decorates."""
+
+        def __call__(self, new_val: bool = True) -> Scope:
+            """Sets it in this thread."""
+
+    class DisableJit(Protocol):
+        """`Switch` of `disable_jit`, whose argument has a name of its own."""
+
+        def __call__(self, disable: bool = True) -> Scope:
+            """Sets it in this thread."""
+
+    class Setter(Protocol):
+        """The context manager of a flag with other values, as a function; it also decorates."""
+
+        def __call__(self, new_val: Any) -> Scope:
+            """Sets it in this thread."""
