@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyArgumentError
@@ -24,34 +24,37 @@ from mjax._engine.primitives.sort import sort
 from mjax._numpy.core import promote_dtypes_inexact
 from mjax._numpy.fused import fused
 
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
+
 
 class EigResult(NamedTuple):
     """The result of `eig`."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class EighResult(NamedTuple):
     """The result of `eigh`."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
     """The result of `qr`."""
 
-    Q: Any
-    R: Any
+    Q: Array
+    R: Array
 
 
 class SVDResult(NamedTuple):
     """The result of `svd`."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 _documented = documented(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -34,12 +34,15 @@ from mjax._numpy.fused import fused
 from mjax._numpy.norms import norm
 from mjax._numpy.systems import inv, solve_square
 
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
+
 
 class SlogdetResult(NamedTuple):
     """The result of `slogdet`."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
 # ---- parts -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -61,6 +61,9 @@ from mjax._numpy.searching import equal_to_any, searchsorted
 from mjax._numpy.selecting import flatnonzero
 from mjax._numpy.shapes import moveaxis, ravel
 from mjax._numpy.taking import compress
+
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
 
 _INSIDE = GatherScatterMode.PROMISE_IN_BOUNDS
 
@@ -118,21 +121,21 @@ def _known(name: str, value: Any) -> np.ndarray[Any, Any]:
 # ---- unique ----------------------------------------------------------------------------
 
 
-class _UniqueAllResult(Record):
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+class UniqueAllResult(Record):
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
-class _UniqueCountsResult(Record):
-    values: Any
-    counts: Any
+class UniqueCountsResult(Record):
+    values: Array
+    counts: Array
 
 
-class _UniqueInverseResult(Record):
-    values: Any
-    inverse_indices: Any
+class UniqueInverseResult(Record):
+    values: Array
+    inverse_indices: Array
 
 
 @boundary
@@ -226,7 +229,7 @@ def _unique_sized(x: Any, order: Any, marks: Any, fill: Sequence[Any], *, size: 
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
-               ) -> _UniqueAllResult:
+               ) -> UniqueAllResult:
     """The distinct elements, their first indices, the inverse indices, and their counts.
 
     Args:
@@ -243,12 +246,12 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
       >>> jnp.unique_all(jnp.array([3, 1, 3])).inverse_indices
       Array([1, 0, 1], dtype=int32)
     """
-    return _UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size,
+    return UniqueAllResult(*unique(x, True, True, True, equal_nan=False, size=size,
                                     fill_value=fill_value))
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
-                  ) -> _UniqueCountsResult:
+                  ) -> UniqueCountsResult:
     """The distinct elements, and their counts.
 
     Args:
@@ -265,12 +268,12 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
       >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
       Array([1, 2], dtype=int32)
     """
-    return _UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size,
+    return UniqueCountsResult(*unique(x, return_counts=True, equal_nan=False, size=size,
                                        fill_value=fill_value))
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
-                   ) -> _UniqueInverseResult:
+                   ) -> UniqueInverseResult:
     """The distinct elements, and the index of each element among them.
 
     Args:
@@ -287,7 +290,7 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
       >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
       Array([1, 0, 1], dtype=int32)
     """
-    return _UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size,
+    return UniqueInverseResult(*unique(x, return_inverse=True, equal_nan=False, size=size,
                                         fill_value=fill_value))
 
 

@@ -1,7 +1,7 @@
 """Types of `mjax.lax.linalg`; a test compares them with the functions."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from mjax._engine.linalg.eig import EigImplementation as EigImplementation
 from mjax._engine.linalg.eigh import EighImplementation as EighImplementation
@@ -46,10 +46,24 @@ def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = ..., tran
 def qdwh(x: ArrayLike, *, is_hermitian: bool = ..., max_iterations: int | None = ...,
          eps: float | None = ..., dynamic_shape: tuple[Any, Any] | None = ...
          ) -> tuple[Array, Array, Array, Array]: ...
+@overload
+def qr(x: ArrayLike, *, pivoting: Literal[False] = ..., full_matrices: bool = ...,
+       use_magma: bool | None = ...) -> tuple[Array, Array]: ...
+@overload
+def qr(x: ArrayLike, *, pivoting: Literal[True], full_matrices: bool = ...,
+       use_magma: bool | None = ...) -> tuple[Array, Array, Array]: ...
+@overload
 def qr(x: ArrayLike, *, pivoting: bool = ..., full_matrices: bool = ...,
        use_magma: bool | None = ...) -> Any: ...
 def schur(x: ArrayLike, *, compute_schur_vectors: bool = ..., sort_eig_vals: bool = ...,
           select_callable: Callable[..., Any] | None = ...) -> list[Array]: ...
+@overload
+def svd(x: ArrayLike, *, full_matrices: bool = ..., compute_uv: Literal[True] = ...,
+        subset_by_index: Any = ..., algorithm: Any = ...) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(x: ArrayLike, *, full_matrices: bool = ..., compute_uv: Literal[False],
+        subset_by_index: Any = ..., algorithm: Any = ...) -> Array: ...
+@overload
 def svd(x: ArrayLike, *, full_matrices: bool = ..., compute_uv: bool = ...,
         subset_by_index: Any = ..., algorithm: Any = ...) -> Any: ...
 def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = ...,

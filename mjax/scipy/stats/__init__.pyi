@@ -1,10 +1,10 @@
 """Types of `mjax.scipy.stats`; a test compares them with the functions."""
 
-from typing import Any
 
 from mjax._engine.runtime.arrays.annotations import ArrayLike
 from mjax._engine.runtime.arrays.array import Array
 from mjax._scipy.stats.kde import gaussian_kde as gaussian_kde
+from mjax._scipy.stats.ranking import ModeResult
 from mjax.scipy.stats import bernoulli as bernoulli
 from mjax.scipy.stats import beta as beta
 from mjax.scipy.stats import betabinom as betabinom
@@ -35,7 +35,7 @@ from mjax.scipy.stats import wrapcauchy as wrapcauchy
 __all__: list[str]
 
 def mode(a: ArrayLike, axis: int | None = ..., nan_policy: str = ..., keepdims: bool = ...
-         ) -> Any: ...
+         ) -> ModeResult: ...
 def rankdata(a: ArrayLike, method: str = ..., *, axis: int | None = ..., nan_policy: str = ...
              ) -> Array: ...
 def sem(a: ArrayLike, axis: int | None = ..., ddof: int = ..., nan_policy: str = ..., *,
