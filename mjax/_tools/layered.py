@@ -14,6 +14,7 @@ from itertools import pairwise
 from mjax._tools.graphs import Graph, Node
 
 _CHARACTER, _LINE, _PADDING = 7.3, 15, 8
+_LABEL_CHARACTER, _LABEL_LINE = 6.1, 12
 _BETWEEN, _LAYER = 28, 52
 _SWEEPS = 6
 #: Kind of node -> fill, stroke, radius of the corners.
@@ -97,7 +98,7 @@ def svg(graph: Graph) -> str:
     layout = _Layout(graph)
     wide = max((layout.x[n] + w / 2 for n, w in enumerate(layout.width)), default=0) + _PADDING
     tall = len(layout.layers) * (layout.height + _LAYER) - _LAYER + 2 * _PADDING
-    parts = [*_edges(graph, layout), *_nodes(graph, layout)]
+    parts = [*_edges(graph, layout, wide), *_nodes(graph, layout)]
     title = escape(f"{graph.name}: {len(graph.nodes)} nodes")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{tall:.0f}" '
             f'viewBox="0 0 {wide:.0f} {tall:.0f}" font-family="monospace" font-size="12">'
@@ -107,7 +108,8 @@ def svg(graph: Graph) -> str:
             f'</defs>{"".join(parts)}</svg>')
 
 
-def _edges(graph: Graph, layout: _Layout) -> Iterable[str]:
+def _edges(graph: Graph, layout: _Layout, wide: float) -> Iterable[str]:
+    labels: dict[int, list[_Box]] = {}
     for edge, label in graph.edges.items():
         route = layout.routes[edge]
         points = [(layout.x[n], layout.y[n]) for n in route]
@@ -119,10 +121,33 @@ def _edges(graph: Graph, layout: _Layout) -> Iterable[str]:
             f" C{a:.1f} {(b + d) / 2:.1f} {c:.1f} {(b + d) / 2:.1f} {c:.1f} {d:.1f}"
             for (a, b), (c, d) in pairwise(points))
         yield f'<path d="{path}" fill="none" stroke="#555" marker-end="url(#mjax-arrow)"/>'
-        (a, b), (c, d) = points[:2]
-        yield (f'<text x="{(a + c) / 2:.1f}" y="{(b + d) / 2 + 4:.1f}" text-anchor="middle" '
+        others = labels.setdefault(layout.depth[edge[0]], [])
+        x, y = _place(label, points[0], points[1], others, wide)
+        yield (f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" '
                f'font-size="10" fill="#333" stroke="white" stroke-width="3" '
                f'paint-order="stroke">{escape(label)}</text>')
+
+
+#: The middle of a label, and the half of its width.
+_Box = tuple[float, float, float]
+
+
+def _place(label: str, start: tuple[float, float], end: tuple[float, float], others: list[_Box],
+           wide: float) -> tuple[float, float]:
+    """The middle of a label on the first curve of its edge, beside those of its layer."""
+    (a, b), (c, d) = start, end
+    half = len(label) * _LABEL_CHARACTER / 2 + 2
+    best: tuple[float, float, float] | None = None
+    for t in (0.5, 0.7, 0.3, 0.85, 0.15):
+        x = min(max(a + (c - a) * (3 - 2 * t) * t * t, half), max(wide - half, half))
+        y = b + (d - b) * (1.5 * t * (1 - t) + t ** 3)
+        covered = sum(max(0.0, half + h - abs(x - u)) for u, v, h in others
+                      if abs(y - v) < _LABEL_LINE)
+        if best is None or covered < best[0]:
+            best = covered, x, y
+    assert best is not None
+    others.append((best[1], best[2], half))
+    return best[1], best[2]
 
 
 def _nodes(graph: Graph, layout: _Layout) -> Iterable[str]:

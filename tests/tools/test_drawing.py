@@ -172,3 +172,18 @@ def test_large_programs_are_small_pictures():
     drawing = mjax.debug.draw(jaxpr)
     assert len(drawing.svg) < 100_000
     assert len(jaxpr.eqns) == 2000 and len(_dot(drawing)[0]) <= 62
+
+
+def test_labels_of_edges_are_beside_each_other():
+    def f(a, b, c):
+        return jnp.where(a > b, jnp.sin(a) * c + b, jnp.cos(b) * a + c)
+
+    small = mjax.debug.draw(lambda x: jnp.sin(x) @ x.T, jnp.ones((3, 4)))
+    for drawing in (small, mjax.debug.draw(f, *[jnp.ones((30, 40))] * 3)):
+        root = ElementTree.fromstring(drawing.svg)
+        boxes = [(float(t.get("x")), float(t.get("y")), 6.1 * len(t.text)) for t in root.findall(
+            "{http://www.w3.org/2000/svg}text")]
+        for i, (x, y, width) in enumerate(boxes):
+            assert x >= width / 2 and x + width / 2 <= float(root.get("width")), drawing.svg
+            for u, v, other in boxes[:i]:
+                assert abs(y - v) >= 10 or abs(x - u) >= (width + other) / 2, drawing.svg

@@ -55,19 +55,25 @@ class _Writer:
         bodies = bodies_of(eqn.primitive, params)
         plain = " ".join(f"{k}={printer.param(v)}" for k, v in sorted(params.items())
                          if k not in bodies)
-        inner = "".join(self.folded(name, program, indent + "  ") for name in sorted(params)
-                        if name in bodies for program in _programs(params[name]))
+        inner = "".join(self.folded(title, program, indent + "  ") for name in sorted(params)
+                        if name in bodies for title, program in _titled(name, params[name]))
         right = " ".join(map(printer.atom, eqn.invars))
         line = (f"{indent}{left}<b>{_linked(eqn.primitive.name, frame)}</b>"
                 f"{escape(f'[{plain}]') if plain else ''} {escape(right)}")
         return f"{line.rstrip()}\n{inner}"
 
-    def folded(self, name: str, program: Any, indent: str) -> str:
+    def folded(self, title: str, program: Any, indent: str) -> str:
         count = len(program.eqns)
         body = self.jaxpr(program, "")  # the block is indented as a whole
-        title = f"{name}: {count} equation{'s' * (count != 1)}"
+        title = f"{title}: {count} equation{'s' * (count != 1)}"
         return (f'{indent}<details{" open" * (count <= _UNFOLDED)} style="display:inline-block;'
                 f'vertical-align:top"><summary>{escape(title)}</summary>{body}</details>\n')
+
+
+def _titled(name: str, value: Any) -> list[tuple[str, Any]]:
+    """The programs in a param; several are numbered."""
+    programs = _programs(value)
+    return [(f"{name}[{i}]" if len(programs) > 1 else name, p) for i, p in enumerate(programs)]
 
 
 def _programs(value: Any) -> list[Any]:

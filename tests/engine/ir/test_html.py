@@ -30,8 +30,8 @@ def test_a_program_reads_as_its_text():
     page = Page(jaxpr._repr_html_())
     words, expected = (sorted(re.findall(r"[\w:~\[\].,<>'{}]+", text))
                        for text in (page.text, str(jaxpr)))
-    titles = sorted(re.findall(r"\w+: \d+ equations?", page.text))
-    assert titles == ["branches: 1 equation", "branches: 1 equation", "jaxpr: 6 equations"]
+    titles = sorted(re.findall(r"[\w\[\]]+: \d+ equations?", page.text))
+    assert titles == ["branches[0]: 1 equation", "branches[1]: 1 equation", "jaxpr: 6 equations"]
     binders = [word for word in expected if re.fullmatch(r"\w+:~?\w+\[\d*\]", word)]
     assert binders == [word for word in words if re.fullmatch(r"\w+:~?\w+\[\d*\]", word)]
     assert page.text.count("{ lambda") == str(jaxpr).count("{ lambda") == 4
