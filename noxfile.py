@@ -500,3 +500,10 @@ def docs(session):
     # Blocks of a page build on each other: one process.
     folders = ["docs", "mjax", "mjax_ext", "mjaxlib_shim"]
     _pytest(session, "-n", "0", "-p", "docs.doctests", *pages, *folders)
+
+
+@nox.session
+def site(session):
+    """Build the documentation site, with warnings as errors, notebooks run and links followed."""
+    _install(session, "site", jaxlib=_newest_here(session))
+    session.run("python", "-m", "docs.site", session.create_tmp())

@@ -9,6 +9,7 @@ By default everything is measured except `--functions` and `--devices`, which ne
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -47,6 +48,17 @@ def human(seconds: float) -> str:
     """A time in three digits."""
     scale, unit = (1.0, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "µs")
     return f"{seconds * scale:.3g} {unit}"
+
+
+def machine() -> str:
+    """The processor, and how many cores this process may use."""
+    model = platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as file:
+            names = [line.partition(":")[2].strip() for line in file if "model name" in line]
+        model = next(iter(names), model)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{model}, {cores} cores"
 
 
 def compare(rows: list[Row], quick: bool) -> list[dict[str, Any]]:
@@ -110,6 +122,7 @@ def main() -> None:
           f"{platform.python_version()}, {platform.machine()}\n")
     report: dict[str, Any] = {"jax": jax.__version__, "jaxlib": jax.lib.__version__,
                               "python": platform.python_version(),
+                              "date": datetime.date.today().isoformat(), "machine": machine(),
                               "rows": compare(rows, options.quick)}
     everything = not (options.rows or alone or options.devices)
     if everything:

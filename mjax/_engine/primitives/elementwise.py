@@ -11,6 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.thread import thread
@@ -232,7 +234,8 @@ def settling_constant(x: Any, value: Any) -> Any:
 
 
 def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
-                    kinds: str = "", example: str = "") -> Any:
+                    kinds: str = "", example: str = "",
+                    result: Callable[[Any], Any] | None = None) -> Any:
     """The public function of a primitive: `bind` behind an error boundary.
 
     Args:
@@ -242,6 +245,7 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
       args: names of its arguments, as in a signature.
       kinds: accepted dtype kinds, if the docstring does not describe the arguments.
       example: arguments of a call, `->`, and the printed result.
+      result: as in `define_elementwise`.
 
     Unary and binary ones are spelled out instead of made by `boundary` from `bind`: every traced
     operation takes this path, and each call saved is a tenth of its cost.
@@ -274,7 +278,8 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
     if function is None:
         operands = args.removesuffix(", /")
         function = boundary(eval(f"lambda {args}: bind({operands})", {"bind": primitive.bind}))
-    return in_lax(function, name, _documentation(name, inspect.cleandoc(doc), args, kinds, example))
+    doc = _documentation(name, inspect.cleandoc(doc), args, kinds, example, result)
+    return in_lax(function, name, doc)
 
 
 def in_lax(function: Any, name: str, doc: str) -> Any:
@@ -285,7 +290,22 @@ def in_lax(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-def _documentation(name: str, doc: str, args: str, kinds: str, example: str) -> str:
+def _returned(args: str, kinds: str, result: Callable[[Any], Any] | None) -> str:
+    """The sentence about the shape and the dtype of a result."""
+    many = "," in args.partition(", *")[0].removesuffix(", /")
+    shape = "that the operands stretch to" if many else "of `x`"
+    if result is None:
+        return f"An array of the shape {shape}, in {'their' if many else 'its'} dtype."
+    if result(np.dtype("float32")).kind == "b":
+        return f"An array of booleans, of the shape {shape}."
+    if many:
+        return f"A complex array of the shape {shape}."
+    others = "" if kinds == "c" else "; other dtypes stay"
+    return f"An array of the shape {shape}. The numbers of complex dtypes give real ones{others}."
+
+
+def _documentation(name: str, doc: str, args: str, kinds: str, example: str,
+                   result: Callable[[Any], Any] | None) -> str:
     """A docstring with the sections common to all rows of the tables."""
     if kinds and "Args:" not in doc:
         *others, last = [KIND_NAMES[k] for k in kinds if k != "X"]
@@ -297,6 +317,9 @@ def _documentation(name: str, doc: str, args: str, kinds: str, example: str) -> 
         else:
             doc += (f"\n\nArgs:\n  x: array or scalar of a {accepted} dtype."
                     "\n\nRaises:\n  TypeError: another dtype.")
+    if "Returns:" not in doc:
+        head, raises, tail = doc.partition("\n\nRaises:")
+        doc = f"{head}\n\nReturns:\n  {_returned(args, kinds, result)}{raises}{tail}"
     if example:
         given, _, shown = example.partition(" -> ")
         call = f"lax.{name}({given})"

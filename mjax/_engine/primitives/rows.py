@@ -18,7 +18,8 @@ def unary(name: str, kinds: str, lowering: Any, derivative: Callable[..., Any] |
     """A row of the tables: an elementwise function of one operand, with these params."""
     primitive = define_elementwise(name, kinds, lowering, result, params)
     _define_derivatives(primitive, derivative)
-    return primitive, public_function(primitive, public or name, doc, args, kinds, example)
+    return primitive, public_function(primitive, public or name, doc, args, kinds, example,
+                                      result)
 
 
 def _define_derivatives(primitive: Primitive, *derivatives: Callable[..., Any] | None) -> None:
@@ -60,4 +61,5 @@ def binary(name: str, kinds: str, lowering: Any, left: Callable[..., Any] | None
     """A row of the tables: an elementwise function of two operands of one dtype."""
     primitive = define_elementwise(name, (kinds, kinds), lowering, result)
     _define_derivatives(primitive, left, right)
-    return primitive, public_function(primitive, public or name, doc, args, kinds, example)
+    return primitive, public_function(primitive, public or name, doc, args, kinds, example,
+                                      result)

@@ -1,0 +1,40 @@
+"""Public docstrings have all their sections, but for those of a list that only gets shorter."""
+
+from __future__ import annotations
+
+import mjax
+from docs.site.surface import Name
+from tests import docstrings
+
+
+def test_no_more_docstrings_lack_a_section():
+    listed, found = set(docstrings.FILE.read_text().splitlines()), set(docstrings.missing())
+    assert not found - listed, f"sections are missing: {sorted(found - listed)}"
+    assert not listed - found, "they are there now; run: python -m tests.docstrings"
+
+
+def test_missing_sections_are_found():
+    def f(x, y) -> int:
+        """Adds.
+
+        Args:
+          x: a number.
+        """
+
+    def g(x, *rest) -> None:
+        """Prints.
+
+        Args:
+          x, *rest: numbers.
+
+        Raises:
+          TypeError: others.
+
+        Example:
+          >>> g(1)
+        """
+
+    for function in (f, g):
+        function.__module__ = "mjax"
+    lacks = [[*docstrings.lacks(Name("mjax", "f", value, "mjax"))] for value in (f, g, mjax.jit)]
+    assert lacks == [["Example", "Args", "Returns", "Raises"], [], []]
