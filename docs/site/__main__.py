@@ -1,8 +1,8 @@
 """Builds the documentation site: `nox -s site` calls `python -m docs.site FOLDER`.
 
 The pages are those of `docs/`, which stay plain Markdown in the repository. This program copies
-them into a folder of Sphinx's, with links that lead to pages of the site. The parts that are made
-of code and data are written there: reference, tables, pictures. Then it runs Sphinx with warnings as
+them into a folder of Sphinx's, with links that lead to pages of the site. It writes the parts that
+are made of code and data there: reference, tables, pictures. Then it runs Sphinx with warnings as
 errors, and follows each link of the pages it has made.
 """
 

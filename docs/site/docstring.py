@@ -90,8 +90,9 @@ def _code(text: str, link: Callable[[str], str | None]) -> str:
 
 def _escaped(text: str) -> str:
     parts = _LINK.split(text)
-    return "".join(_address(part) if i % 2 else re.sub(r"([\\*_\[\]<>|$~^#])", r"\\\1", part)
+    text = "".join(_address(part) if i % 2 else re.sub(r"([\\*_\[\]<>|$~^#])", r"\\\1", part)
                    for i, part in enumerate(parts))
+    return re.sub(r"\\\*\\\*(?=\w)([^*\n]+?)\\\*\\\*", r"**\1**", text)
 
 
 def _address(text: str) -> str:

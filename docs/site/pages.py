@@ -49,6 +49,14 @@ def gather(folder: Path) -> None:
         target.write_text(_converted(page, place, where))
     for name in ("authors", "design"):
         _list(folder / name)
+    _check_listed(folder)
+
+
+def _check_listed(folder: Path) -> None:
+    """Each page of `docs/` is in the lists of the start page."""
+    listed = set((folder / "index.md").read_text().splitlines())
+    if left_out := {page.stem for page in folder.glob("*.md")} - listed - {"index"}:
+        raise ValueError(f"docs/site/index.md does not list {', '.join(sorted(left_out))}")
 
 
 def _list(folder: Path) -> None:
@@ -69,6 +77,8 @@ def _converted(page: Path, place: Path, where: dict[Path, Path]) -> str:
     text = re.sub(r"^<!--- skip.*?-->\n", "", text, flags=re.MULTILINE)
     # Doctest prompts have a lexer of their own, which does not copy them.
     text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
+    # Blocks of examples end with an empty line, for doctest.
+    text = text.replace("\n\n```\n", "\n```\n")
     return _PART.sub(lambda part: PARTS[part[1]](*(part[2] or "").split()), text)
 
 

@@ -52,7 +52,7 @@ def program() -> str:
         return jnp.tanh(x @ w + b)
 
     drawing = mjax.debug.draw(layer, jnp.ones((8, 4)), jnp.ones((4, 2)), jnp.ones(2))
-    return _figure(drawing.svg, "A layer: operations in boxes, and the types of values between them.")
+    return _figure(drawing.svg, "A layer: operations in boxes, types of values between them.")
 
 
 def gradient() -> str:

@@ -17,7 +17,7 @@ from docs.site.signatures import signature, signatures
 from docs.site.surface import PACKAGES, Name, methods, modules, surface
 
 #: Modules with more names are divided into pages, by the module of the engine they come from.
-LARGE, GROUP = 60, 6
+LARGE, GROUP = 110, 6
 #: How examples and docstrings abbreviate modules.
 SHORT = {"jnp": "mjax.numpy", "lax": "mjax.lax", "random": "mjax.random", "core": "mjax_ext.core",
          "ad": "mjax_ext.interpreters.ad", "mlir": "mjax_ext.interpreters.mlir",
@@ -99,7 +99,7 @@ def _write_module(folder: Path, module: str, names: list[Name], source_url: str)
         listing = "\n".join(pages.values())
         out.append(f"```{{toctree}}\n:hidden:\n\n{listing}\n```")
         if own:
-            out.append("## More names")
+            out += ["## More names", _table(own)]
     elif len(own) > 1:
         out.append(_table(own))
     out += map(entry, own)
@@ -124,8 +124,9 @@ def _groups(names: list[Name]) -> dict[str, list[Name]]:
 def _title(source: str, key: str) -> str:
     if key == "primitives":
         return "Primitives"
-    return docstring.inline(
-        _summary(importlib.import_module(source)).removesuffix("."), lambda text: None)
+    # What the module of the engine is for, without the list or the means behind it.
+    text = re.split(r"[:;.]|, in terms| of `", _summary(importlib.import_module(source)))[0]
+    return docstring.inline(text, lambda text: None)
 
 
 def _summary(value: Any) -> str:
@@ -177,7 +178,7 @@ def _entry(name: Name, source_url: str) -> str:
     if others:
         body.append("Also " + ", ".join(f"`{other}`" for other in others) + ".")
     if where := source_line(name.value):
-        body.append(f"[Source]({source_url}/{where})")
+        body.append(f"[Read the code]({source_url}/{where})")
     return f":::::{head}\n" + "\n\n".join(body) + "\n:::::"
 
 

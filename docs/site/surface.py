@@ -127,6 +127,7 @@ def surface() -> dict[str, list[Name]]:
 
 def methods(value: type) -> Iterator[tuple[str, Any]]:
     """Public methods and properties that a class of ours defines, with docstrings of their own."""
+    seen = set()
     for base in value.__mro__:
         if not base.__module__.startswith(PACKAGES):
             continue
@@ -134,7 +135,9 @@ def methods(value: type) -> Iterator[tuple[str, Any]]:
             function = getattr(attribute, "__func__", attribute)
             if name.startswith("_") or getattr(value, name, None) is None:
                 continue
+            if name in seen or not inspect.getdoc(attribute):
+                continue
             if inspect.isfunction(function) or isinstance(
                     attribute, property) or hasattr(attribute, "func"):
-                if inspect.getdoc(attribute) and vars(value).get(name, attribute) is attribute:
-                    yield name, attribute
+                seen.add(name)
+                yield name, attribute

@@ -22,17 +22,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], right: int = 0)
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
 
 
-def _python(pair: tuple[int, int] | None) -> str:
-    return ".".join(map(str, pair)) if pair else "newer"
+def _pythons(oldest: tuple[int, int], newest: tuple[int, int] | None) -> str:
+    first, last = (pair and ".".join(map(str, pair)) for pair in (max(oldest, (3, 11)), newest))
+    return f"{first} to {last}" if last else f"{first} and newer"
 
 
 def window() -> str:
     """The supported releases of jaxlib."""
     return table(
         ["jaxlib", "Python with wheels", "StableHLO", "tests"],
-        [(release.version,
-          f"{_python(max(release.min_python, (3, 11)))} to {_python(release.max_python)}",
-          release.stablehlo, "all" if release.matrix else "core") for release in reversed(SUPPORT)])
+        [(release.version, _pythons(release.min_python, release.max_python), release.stablehlo,
+          "all" if release.matrix else "core") for release in reversed(SUPPORT)])
 
 
 def gates() -> str:
