@@ -82,6 +82,12 @@ def backends() -> dict[str, Any]:
 def is_known_platform(platform: str) -> bool:
     """Whether a client can be made for a platform, or it is another name of one.
 
+    Args:
+      platform: a name, such as `"cuda"`.
+
+    Returns:
+      A bool.
+
     Example:
       >>> from mjax_ext import backend
       >>> backend.is_known_platform("cpu"), backend.is_known_platform("abacus")

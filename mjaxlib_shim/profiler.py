@@ -43,6 +43,10 @@ start_server: Any = _module.start_server
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
     """Adds the profile of another process, whose server listens on `port`, to that of this one.
 
+    Args:
+      pid: the number of the process.
+      port: the port of its server.
+
     Returns:
       a function that undoes this.
 

@@ -7,6 +7,7 @@ and other methods need a sentence.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import re
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ from typing import Any
 from docs.site.definitions import sentence
 from docs.site.docstring import entries, parse
 from docs.site.surface import PACKAGES, Name, methods, surface
+from mjax.numpy import ufunc
+
+#: Docstrings of classes that users do not call say where instances come from.
+_MADE = re.compile(r"\b(made|given|returned) by\b|\b(makes|gives|returns) (it|them|one|instances)\b",
+                   re.IGNORECASE)
 
 FILE = Path(__file__).parent / "data" / "docstrings.txt"
 
@@ -59,8 +65,14 @@ def _signature(value: Any) -> inspect.Signature | None:
 
 
 def _parameters(value: Any) -> set[str]:
+    """The parameters that users may give."""
+    if isinstance(value, type) and (issubclass(value, enum.Enum) or _MADE.search(
+            inspect.getdoc(value) or "")):
+        return set()
     found = _signature(value)
-    return {name for name in (found.parameters if found else ()) if not name.startswith("_")}
+    names = {name for name in (found.parameters if found else ()) if not name.startswith("_")}
+    # The class of ufuncs describes the parameters of all of them.
+    return names - {"args", "out", "where"} if isinstance(value, ufunc) else names
 
 
 def _gives_none(value: Any) -> bool:

@@ -119,6 +119,17 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Any:
     """Joins arrays along one of their axes; see `concatenate`.
 
+    Args:
+      arrays: arrays whose shapes agree in the other axes.
+      axis: the axis; None: the arrays are raveled first.
+
+    Returns:
+      An array of the common dtype.
+
+    Raises:
+      ValueError: no arrays, or an axis out of range.
+      TypeError: shapes that differ in another axis.
+
     Source: the array API standard, `concat`.
 
     Example:

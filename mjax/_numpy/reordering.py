@@ -46,6 +46,12 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
 def flipud(m: Any) -> Any:
     """Reverses the order of the rows: `flip` along axis 0.
 
+    Args:
+      m: array of one axis at least.
+
+    Returns:
+      An array of the shape and dtype of `m`.
+
     Raises:
       ValueError: `m` is a scalar.
 
@@ -61,6 +67,12 @@ def flipud(m: Any) -> Any:
 
 def fliplr(m: Any) -> Any:
     """Reverses the order of the columns: `flip` along axis 1.
+
+    Args:
+      m: array of two axes at least.
+
+    Returns:
+      An array of the shape and dtype of `m`.
 
     Raises:
       ValueError: `m` has less than two axes.

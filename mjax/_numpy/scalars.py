@@ -273,6 +273,12 @@ def _aval_of(name: str, a: Any) -> tuple[tuple[int, ...], Any]:
 def iscomplexobj(x: Any) -> bool:
     """Whether the dtype of an array-like, or of a scalar type such as `jnp.float32`, is complex.
 
+    Args:
+      x: an array-like, a dtype or a scalar type.
+
+    Returns:
+      A bool.
+
     Source: `numpy.iscomplexobj`.
 
     Example:
@@ -288,6 +294,12 @@ def iscomplexobj(x: Any) -> bool:
 def isrealobj(x: Any) -> bool:
     """Whether the dtype of an array-like is not complex.
 
+    Args:
+      x: an array-like, a dtype or a scalar type.
+
+    Returns:
+      A bool.
+
     Source: `numpy.isrealobj`.
 
     Example:
@@ -299,6 +311,12 @@ def isrealobj(x: Any) -> bool:
 
 def isscalar(element: Any) -> bool:
     """Whether a value is a scalar: a Python or NumPy one, a string, an array without axes.
+
+    Args:
+      element: any value.
+
+    Returns:
+      A bool.
 
     Source: `numpy.isscalar`.
 
@@ -315,6 +333,12 @@ def isscalar(element: Any) -> bool:
 
 def iterable(y: Any) -> bool:
     """Whether a value can be iterated over.
+
+    Args:
+      y: any value.
+
+    Returns:
+      A bool.
 
     Source: `numpy.iterable`.
 

@@ -189,6 +189,13 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
 def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
     """Permutes the axes of an array: axis `i` of the result is axis `axes[i]` of `a`.
 
+    Args:
+      a: array.
+      axes: each axis of `a` once; negative ones count from the end.
+
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       TypeError: `axes` is None.
       ValueError: `axes` does not name each axis once.
@@ -235,6 +242,14 @@ def matrix_transpose(x: Any, /) -> Any:
 @fused(values=("a",), static_argnames=("axis1", "axis2"))
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """Exchanges two axes.
+
+    Args:
+      a: array.
+      axis1: an axis; negative ones count from the end.
+      axis2: the other one.
+
+    Returns:
+      An array of the dtype of `a`.
 
     Raises:
       ValueError: an axis is out of range.
@@ -290,6 +305,14 @@ def as_axes(axes: Any) -> tuple[Any, ...]:
 @fused(values=("a",), static_argnames=("axis", "start"))
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """Moves an axis to the position before the axis `start`; see `moveaxis`.
+
+    Args:
+      a: array.
+      axis: the axis to move.
+      start: the axis in front of which it goes; the number of axes: behind the last.
+
+    Returns:
+      An array of the dtype of `a`.
 
     Raises:
       ValueError: `axis` or `start` is out of range.

@@ -101,6 +101,16 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cuts an array along the first axis; see `split`.
 
+    Args:
+      ary: array of one axis at least.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the array has no axes, or parts that are not equal.
+
     Source: `numpy.vsplit`.
 
     Example:
@@ -113,6 +123,16 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 @boundary
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cuts an array along the second axis, a vector along its only one; see `split`.
+
+    Args:
+      ary: array of one axis at least.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the array has no axes, or parts that are not equal.
 
     Source: `numpy.hsplit`.
 
@@ -127,6 +147,16 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 @boundary
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """Cuts an array along the third axis; see `split`.
+
+    Args:
+      ary: array of three axes at least.
+      indices_or_sections: the number of equal parts, or the indices at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ValueError: the array has less than three axes, or parts that are not equal.
 
     Source: `numpy.dsplit`.
 

@@ -333,6 +333,12 @@ def debug_info(traced_for: str, fun: Callable[..., Any], args: Sequence[Any],
 def fun_sourceinfo(fun: Callable[..., Any]) -> str:
     """A function as `name at file:line`, or its name alone.
 
+    Args:
+      fun: the function.
+
+    Returns:
+      A string.
+
     Example:
       >>> from mjax_ext import api_util
       >>> api_util.fun_sourceinfo(len)

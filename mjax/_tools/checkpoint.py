@@ -165,6 +165,12 @@ def restore(directory: str | os.PathLike[str], like: Any, step: int | None = Non
 def latest_step(directory: str | os.PathLike[str]) -> int | None:
     """The step of the newest complete checkpoint in a directory; None if there is none.
 
+    Args:
+      directory: the directory that `save` was given.
+
+    Returns:
+      An int, or None.
+
     Raises:
       TypeError: the directory is neither a string nor a path.
 

@@ -45,6 +45,10 @@ class TraceAnnotation(shim.TraceMe):
 class StepTraceAnnotation(TraceAnnotation):
     """A `TraceAnnotation` for the steps of a training loop; viewers show their statistics.
 
+    Args:
+      name: the name of the steps.
+      kwargs: numbers and texts to show; `step_num` is the number of the step.
+
     Example:
       >>> for step in range(2):
       ...     with mjax.profiler.StepTraceAnnotation("train", step_num=step):
@@ -109,6 +113,12 @@ def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = Fa
 
     Raises:
       RuntimeError: a profile is already being recorded.
+
+    Example:
+      >>> import tempfile
+      >>> mjax.profiler.start_trace(tempfile.mkdtemp())
+      >>> y = (jnp.ones(3) + 1).block_until_ready()
+      >>> mjax.profiler.stop_trace()
     """
     global _running
     with _lock:
@@ -126,6 +136,11 @@ def stop_trace() -> None:
 
     Raises:
       RuntimeError: no profile is being recorded.
+
+    Example:
+      >>> import tempfile
+      >>> mjax.profiler.start_trace(tempfile.mkdtemp())
+      >>> mjax.profiler.stop_trace()
     """
     global _running
     with _lock:
@@ -142,6 +157,16 @@ def stop_trace() -> None:
 def trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
           create_perfetto_trace: bool = False, profiler_options: Any = None) -> Iterator[None]:
     """Context manager that records its block; see `start_trace` for arguments and errors.
+
+    Args:
+      log_dir: the directory of the profile, in TensorBoard's format.
+      create_perfetto_link: whether the end of the block prints a link to Perfetto's viewer, and
+        waits until it is opened.
+      create_perfetto_trace: whether to write a file for Perfetto, too.
+      profiler_options: a `ProfileOptions`.
+
+    Raises:
+      RuntimeError: a profile is being recorded already.
 
     Example:
       >>> import tempfile
@@ -244,6 +269,10 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 def save_device_memory_profile(filename: str | os.PathLike[str], backend: str | None = None
                                ) -> None:
     """Writes `device_memory_profile(backend)` to a file.
+
+    Args:
+      filename: the file; pprof reads it.
+      backend: a platform; None: the default one.
 
     Example:
       >>> import os, tempfile

@@ -34,6 +34,13 @@ class TraceRow(Record):
         inside, which has rows of its own.
       equations: those of its last trace, nested programs included.
       reasons: why it was traced or compiled again, a text per time.
+
+    Example:
+      >>> with mjax.debug.trace_report() as report:
+      ...   y = mjax.jit(lambda x: x * 2 + 1)(3.0)
+      >>> row = report.rows[0]
+      >>> row.traces, row.equations, sorted(row.seconds)
+      (1, 2, ['compile', 'lower', 'trace'])
     """
 
     site: str

@@ -146,6 +146,12 @@ def gensym() -> Callable[[AbstractValue], Var]:
 def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     """A jaxpr as a function of flat values, which returns the list of results.
 
+    Args:
+      jaxpr: the program, with its constants.
+
+    Returns:
+      A function of as many arrays as the program has inputs.
+
     Example:
       >>> from mjax_ext import core
       >>> f = core.jaxpr_as_fun(mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0))
@@ -223,6 +229,12 @@ def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
     """The dtype of tangents: the same for inexact dtypes, float0 for others.
+
+    Args:
+      primal_dtype: a dtype.
+
+    Returns:
+      A dtype.
 
     Example:
       >>> from mjax_ext import core

@@ -98,6 +98,12 @@ def eval_context() -> Iterator[None]:
 def find_top_trace(xs: Any) -> Any:
     """The current trace, whatever the values are.
 
+    Args:
+      xs: values.
+
+    Returns:
+      A trace.
+
     Example:
       >>> from mjax_ext import core
       >>> isinstance(core.find_top_trace((1.0,)), core.EvalTrace)

@@ -41,6 +41,12 @@ array_types: set[type] = {np.ndarray, np.intc, np.longlong, *(d.type for d in NU
 def to_concrete_value(x: Any) -> Any:
     """The array behind a value: of a tracer if there is one, else None; other values as they are.
 
+    Args:
+      x: a value.
+
+    Returns:
+      A value, or None.
+
     Example:
       >>> from mjax_ext import core
       >>> mjax.jvp(lambda x: (print(core.to_concrete_value(x)), x)[1], (1.0,), (1.0,))[0]
@@ -52,6 +58,12 @@ def to_concrete_value(x: Any) -> Any:
 
 def is_concrete(x: Any) -> bool:
     """Whether Python code may read a value: it is not a tracer, or has an array behind it.
+
+    Args:
+      x: a value.
+
+    Returns:
+      A bool.
 
     Example:
       >>> from mjax_ext import core
@@ -91,6 +103,12 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
 def get_referent(x: Any) -> Any:
     """The value in the outermost trace behind a tracer; two tracers of one reference share it.
 
+    Args:
+      x: a value.
+
+    Returns:
+      A value.
+
     Example:
       >>> from mjax_ext import core
       >>> core.get_referent(1.0)
@@ -105,6 +123,12 @@ def get_referent(x: Any) -> Any:
 
 def full_lower(val: Any) -> Any:
     """A value without a tracer that adds nothing to it.
+
+    Args:
+      val: a value.
+
+    Returns:
+      A value.
 
     Example:
       >>> from mjax_ext import core
@@ -121,6 +145,12 @@ def full_lower(val: Any) -> Any:
 
 def physical_aval(aval: Any) -> Any:
     """The type of the arrays in which values of a type are stored: of keys, of their words.
+
+    Args:
+      aval: a type.
+
+    Returns:
+      A `ShapedArray`; the type itself, if its values are stored as they are.
 
     Example:
       >>> from mjax_ext import core
@@ -228,6 +258,12 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[Any, ...]:
 def is_constant_dim(d: Any) -> bool:
     """Whether a size is a known integer, not a symbolic dimension or a traced value.
 
+    Args:
+      d: a size.
+
+    Returns:
+      A bool.
+
     Example:
       >>> from mjax_ext import core
       >>> core.is_constant_dim(3), core.is_constant_dim(mjax.export.symbolic_shape("b")[0])
@@ -245,6 +281,12 @@ def is_constant_dim(d: Any) -> bool:
 def is_constant_shape(s: Shape) -> bool:
     """Whether all sizes of a shape are known integers.
 
+    Args:
+      s: a sequence of sizes.
+
+    Returns:
+      A bool.
+
     Example:
       >>> from mjax_ext import core
       >>> core.is_constant_shape((2, 3))
@@ -255,6 +297,13 @@ def is_constant_shape(s: Shape) -> bool:
 
 def definitely_equal(x: Any, y: Any) -> bool:
     """Whether two sizes are equal for all values of the symbols in them.
+
+    Args:
+      x: a size: an int or a symbolic dimension.
+      y: another one.
+
+    Returns:
+      A bool; False if it depends on the symbols.
 
     Example:
       >>> from mjax_ext import core
@@ -275,6 +324,13 @@ def definitely_equal(x: Any, y: Any) -> bool:
 def definitely_equal_shape(s1: Shape, s2: Shape) -> bool:
     """Whether two shapes are equal for all values of the symbols in them.
 
+    Args:
+      s1: a sequence of sizes.
+      s2: another one.
+
+    Returns:
+      A bool; False if it depends on the symbols.
+
     Example:
       >>> from mjax_ext import core
       >>> core.definitely_equal_shape((2, 3), [2, 3]), core.definitely_equal_shape((2,), (2, 1))
@@ -288,6 +344,12 @@ def definitely_equal_shape(s1: Shape, s2: Shape) -> bool:
 def dimension_as_value(d: Any) -> Any:
     """A size as a value to compute with: a symbolic dimension becomes a traced integer.
 
+    Args:
+      d: a size: an int or a symbolic dimension.
+
+    Returns:
+      An int, or a traced integer.
+
     Example:
       >>> from mjax_ext import core
       >>> core.dimension_as_value(3)
@@ -300,6 +362,12 @@ def dimension_as_value(d: Any) -> Any:
 
 def dim_constant(ct: int) -> Any:
     """A size as a NumPy integer of the default integer dtype.
+
+    Args:
+      ct: an int.
+
+    Returns:
+      A NumPy scalar.
 
     Example:
       >>> from mjax_ext import core

@@ -52,13 +52,25 @@ class OrderedIOEffect(Effect):
 
 
 class DebugEffect(Effect):
-    """Inspecting values; allowed everywhere."""
+    """Inspecting values; allowed everywhere.
+
+    Example:
+      >>> jaxpr = mjax.make_jaxpr(lambda x: mjax.debug.print("{}", x))(1.0)
+      >>> [isinstance(effect, mjax.debug.DebugEffect) for effect in jaxpr.effects]
+      [True]
+    """
 
     policy: ClassVar[EffectPolicy] = EffectPolicy()
 
 
 class OrderedDebugEffect(Effect):
-    """Inspecting values in the order of the program."""
+    """Inspecting values in the order of the program.
+
+    Example:
+      >>> jaxpr = mjax.make_jaxpr(lambda x: mjax.debug.print("{}", x, ordered=True))(1.0)
+      >>> [isinstance(effect, mjax.debug.OrderedDebugEffect) for effect in jaxpr.effects]
+      [True]
+    """
 
     policy: ClassVar[EffectPolicy] = EffectPolicy(ordered=True, token=_STORY)
 

@@ -31,6 +31,9 @@ from mjax._engine.ir.types import AbstractValue, same_type_but_weak, typeof, typ
 def check_jaxpr(jaxpr: Jaxpr) -> None:
     """Type-checks a jaxpr and those in its params.
 
+    Args:
+      jaxpr: the program.
+
     Raises:
       JaxprTypeError: it is not well typed; the text names the equation and the user's line.
 

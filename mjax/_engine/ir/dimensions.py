@@ -417,6 +417,13 @@ def _constraint(left: Any, sign: str, right: Any) -> str:
 def max_dim(d1: Any, d2: Any) -> Any:
     """The larger of two sizes; an expression if that depends on symbols.
 
+    Args:
+      d1: a size: an int or a symbolic dimension.
+      d2: another one.
+
+    Returns:
+      A size.
+
     Example:
       >>> from mjax_ext import core
       >>> b, = mjax.export.symbolic_shape("b")
@@ -428,6 +435,13 @@ def max_dim(d1: Any, d2: Any) -> Any:
 
 def min_dim(d1: Any, d2: Any) -> Any:
     """The smaller of two sizes; an expression if that depends on symbols.
+
+    Args:
+      d1: a size: an int or a symbolic dimension.
+      d2: another one.
+
+    Returns:
+      A size.
 
     Example:
       >>> from mjax_ext import core

@@ -37,6 +37,9 @@ from mjax._engine.ir.source import (
 class Var:
     """A variable: an identity with a type. The printer invents its name.
 
+    Args:
+      aval: its type.
+
     Example:
       >>> x, = mjax.make_jaxpr(lax.sin)(1.0).jaxpr.invars
       >>> x.aval
@@ -55,6 +58,9 @@ class Var:
 class DropVar(Var):
     """A result without a reader; printed as `_`.
 
+    Args:
+      aval: its type.
+
     Example:
       >>> from mjax_ext import core
       >>> core.DropVar(mjax.typeof(1.0))
@@ -69,6 +75,10 @@ class DropVar(Var):
 
 class Literal:
     """A scalar constant in place: `val` is a Python or NumPy scalar, or a 0-d array.
+
+    Args:
+      val: the scalar.
+      aval: its type.
 
     Example:
       >>> eqn, = mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0).eqns
@@ -156,6 +166,14 @@ class JaxprEqn(Record):
     """One equation. `source` holds the bare traceback in most cases; read `source_info`.
 
     A tuple, because building one is on the path of every traced operation.
+
+    Attributes:
+      primitive: the `Primitive`.
+      invars: the operands, `Var`s and `Literal`s.
+      outvars: the results, `Var`s.
+      params: name -> value.
+      effects: the equation's effects.
+      source: where it comes from.
 
     Example:
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
@@ -379,6 +397,12 @@ def effects_of(eqn: JaxprEqn, places: dict[Any, int | None]) -> Effects:
 def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
     """The jaxprs in an equation's params, also those within tuples and lists.
 
+    Args:
+      params: name -> value.
+
+    Yields:
+      Jaxprs.
+
     Example:
       >>> from mjax_ext import core
       >>> eqn, = mjax.make_jaxpr(mjax.jit(lax.sin))(1.0).eqns
@@ -410,6 +434,12 @@ def _axes_named_in(jaxpr: Jaxpr) -> set[Any]:
 
 def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The jaxprs in the equations of a jaxpr, one level down.
+
+    Args:
+      jaxpr: a program.
+
+    Yields:
+      Jaxprs.
 
     Example:
       >>> from mjax_ext import core

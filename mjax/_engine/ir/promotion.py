@@ -264,6 +264,12 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
 def scalar_type_of(x: Any) -> type:
     """The Python type (`bool`, `int`, `float`, `complex`) of the kind of a value's dtype.
 
+    Args:
+      x: array, scalar or dtype.
+
+    Returns:
+      A class.
+
     Raises:
       TypeError: the value holds no numbers.
 
@@ -281,6 +287,12 @@ def scalar_type_of(x: Any) -> type:
 
 def itemsize_bits(dtype: Any) -> int:
     """The number of bits of an element; 8 for bool.
+
+    Args:
+      dtype: a dtype, or a name of one.
+
+    Returns:
+      An int.
 
     Example:
       >>> mjax.dtypes.itemsize_bits("int4")

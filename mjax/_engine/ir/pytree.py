@@ -51,6 +51,16 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves.
 
+    Args:
+      treedef: a structure.
+      leaves: as many values as it has leaves.
+
+    Returns:
+      A pytree.
+
+    Raises:
+      ValueError: there are more leaves, or fewer.
+
     Example:
       >>> mjax.tree.unflatten(mjax.tree.structure((0, [0])), [1, 2])
       (1, [2])
@@ -65,6 +75,13 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
     """The leaves of a tree, in order.
 
+    Args:
+      tree: a pytree.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+
+    Returns:
+      A list.
+
     Example:
       >>> mjax.tree.leaves({"b": 1, "a": (2, None)})
       [2, 1]
@@ -78,6 +95,13 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> PyTreeDef:
     """The structure of a tree.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+
+    Returns:
+      A `PyTreeDef`.
 
     Example:
       >>> mjax.tree.structure({"b": 1, "a": (2, None)})
@@ -237,6 +261,12 @@ def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
     """The structures of the children of the root.
 
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A list of `PyTreeDef`s.
+
     Example:
       >>> mjax.tree_util.treedef_children(mjax.tree.structure((1, [2])))
       [PyTreeDef(*), PyTreeDef([*])]
@@ -246,6 +276,12 @@ def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     """Whether nothing is below the root: a leaf, an empty container or None.
+
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A bool.
 
     Example:
       >>> mjax.tree_util.treedef_is_leaf(mjax.tree.structure(1))
@@ -262,6 +298,12 @@ def is_one_leaf(treedef: PyTreeDef) -> bool:
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees.
 
+    Args:
+      treedefs: structures.
+
+    Returns:
+      A `PyTreeDef`.
+
     Example:
       >>> mjax.tree_util.treedef_tuple([mjax.tree.structure(1), mjax.tree.structure([2])])
       PyTreeDef((*, [*]))
@@ -271,6 +313,13 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all values are leaves.
+
+    Args:
+      iterable: values.
+      is_leaf: a function that says of a value whether it is a leaf.
+
+    Returns:
+      A bool.
 
     Example:
       >>> mjax.tree_util.all_leaves([1, 2]), mjax.tree_util.all_leaves([1, [2]])
@@ -305,6 +354,12 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
 def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Hashable]:
     """`flatten_one_level` with the key of each child beside it.
 
+    Args:
+      tree: a container.
+
+    Returns:
+      The pairs `(key, child)`, and the container's auxiliary data.
+
     Raises:
       ValueError: the tree is a leaf.
 
@@ -320,6 +375,12 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], H
 def is_tree_node(typ: type) -> bool:
     """Whether instances of a class are containers: built-in, namedtuples, or registered.
 
+    Args:
+      typ: a class.
+
+    Returns:
+      A bool.
+
     Example:
       >>> is_tree_node(dict), is_tree_node(int)
       (True, False)
@@ -332,6 +393,14 @@ def is_tree_node(typ: type) -> bool:
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """A key path as text: `['a'][0].b`, or `a/0/b` with `simple` and a separator.
+
+    Args:
+      keys: a key path.
+      simple: whether keys are written without brackets, quotes and dots.
+      separator: the text between keys.
+
+    Returns:
+      A string.
 
     Example:
       >>> [keystr(path) for path, _ in tree_flatten_with_path({"a": [1, 2]})[0]]
@@ -348,6 +417,14 @@ def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None
                            is_leaf_takes_path: bool = False
                            ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
     """The leaves of a tree, each with its key path; and the structure.
+
+    Args:
+      tree: a pytree.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+      is_leaf_takes_path: whether `is_leaf` is given the key path in front of the value.
+
+    Returns:
+      A list of pairs `(path, leaf)`, and a `PyTreeDef`.
 
     Example:
       >>> mjax.tree.flatten_with_path({"a": [1]})[0]
@@ -392,6 +469,14 @@ def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
                           is_leaf_takes_path: bool = False) -> list[tuple[KeyPath, Any]]:
     """The leaves of a tree, each with its key path.
 
+    Args:
+      tree: a pytree.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+      is_leaf_takes_path: whether `is_leaf` is given the key path in front of the value.
+
+    Returns:
+      A list of pairs `(path, leaf)`.
+
     Example:
       >>> [mjax.tree_util.keystr(path) for path, _ in mjax.tree.leaves_with_path({"a": [1, 2]})]
       ["['a'][0]", "['a'][1]"]
@@ -404,6 +489,19 @@ def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                        is_leaf: Callable[..., bool] | None = None,
                        is_leaf_takes_path: bool = False) -> Any:
     """`tree_map` for an `f` whose first argument is the leaf's key path.
+
+    Args:
+      f: `(path, leaf, *leaves of the others) -> leaf`.
+      tree: a pytree.
+      rest: trees that have `tree` as a prefix.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+      is_leaf_takes_path: whether `is_leaf` is given the key path in front of the value.
+
+    Returns:
+      A tree of the structure of `tree`.
+
+    Raises:
+      ValueError: the trees do not fit.
 
     Example:
       >>> mjax.tree.map_with_path(lambda path, x: mjax.tree_util.keystr(path), {"a": [1, 2]})
@@ -441,6 +539,11 @@ class _Opaque:
 
 class Partial(functools.partial[R]):
     """`functools.partial` as a container: its arguments are children, its function structure.
+
+    Args:
+      func: a function; it is part of the structure, compared by `==`.
+      args: the first arguments, pytrees.
+      kw: arguments by name, pytrees.
 
     Example:
       >>> add_two = Partial(operator.add, 2)

@@ -12,6 +12,12 @@ from mjax._engine.ir.dimensions import DimExpr, max_dim, min_dim, surely
 def is_symbolic_dim(p: Any) -> bool:
     """Whether a size is symbolic.
 
+    Args:
+      p: a size of an axis.
+
+    Returns:
+      A bool.
+
     Example:
       >>> mjax.export.is_symbolic_dim(mjax.export.symbolic_shape("b")[0])
       True

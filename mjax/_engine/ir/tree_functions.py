@@ -21,6 +21,13 @@ from mjax._engine.ir.pytree import (
 def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool:
     """Whether all leaves are true.
 
+    Args:
+      tree: a pytree.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+
+    Returns:
+      A bool.
+
     Example:
       >>> mjax.tree.all({"a": True, "b": [True, False]})
       False
@@ -32,6 +39,18 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
 def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOT_GIVEN,
                 is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """`functools.reduce` over the leaves.
+
+    Args:
+      function: `(accumulated, leaf) -> accumulated`.
+      tree: a pytree.
+      initializer: the first accumulated value; if not given, the first leaf.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+
+    Returns:
+      The last accumulated value.
+
+    Raises:
+      TypeError: there are no leaves, and no `initializer`.
 
     Example:
       >>> mjax.tree.reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]})

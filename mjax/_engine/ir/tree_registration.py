@@ -48,6 +48,15 @@ def register_pytree_with_keys(nodetype: type,
                               ) -> None:
     """`register_pytree_node` from a function that gives `(key, child)` pairs.
 
+    Args:
+      nodetype: the class.
+      flatten_with_keys: from an instance to pairs `(key, child)`, and hashable auxiliary data.
+      unflatten_func: `(auxiliary data, children) -> instance`.
+      flatten_func: like `flatten_with_keys` without keys, if that is faster.
+
+    Raises:
+      ValueError: the class is registered already.
+
     Example:
       >>> class Pair(list):
       ...   pass
@@ -67,6 +76,16 @@ def register_pytree_with_keys(nodetype: type,
 @boundary
 def register_pytree_node_class(cls: Any) -> Any:
     """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`.
+
+    Args:
+      cls: a class whose `tree_flatten(self)` gives `(children, auxiliary data)` and whose class
+        method `tree_unflatten(aux, children)` gives an instance.
+
+    Returns:
+      The class.
+
+    Raises:
+      ValueError: the class is registered already.
 
     Example:
       >>> @mjax.tree_util.register_pytree_node_class
@@ -88,6 +107,16 @@ def register_pytree_node_class(cls: Any) -> Any:
 @boundary
 def register_pytree_with_keys_class(cls: Any) -> Any:
     """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`.
+
+    Args:
+      cls: a class whose `tree_flatten_with_keys(self)` gives pairs `(key, child)` and auxiliary
+        data, and whose class method `tree_unflatten(aux, children)` gives an instance.
+
+    Returns:
+      The class.
+
+    Raises:
+      ValueError: the class is registered already.
 
     Example:
       >>> @mjax.tree_util.register_pytree_with_keys_class
@@ -211,6 +240,15 @@ def static(**kwargs: Any) -> Any:
 @boundary
 def register_static(cls: Any) -> Any:
     """Class decorator: instances are structure, without leaves; they must be hashable.
+
+    Args:
+      cls: the class.
+
+    Returns:
+      The class.
+
+    Raises:
+      ValueError: the class is registered already.
 
     Example:
       >>> @mjax.tree_util.register_static

@@ -464,6 +464,12 @@ typeof_handlers: dict[type, Callable[[Any], Any]] = {
 def typeof(x: Any) -> Any:
     """The type of a value: an array, a tracer, a NumPy array or scalar, a Python scalar.
 
+    Args:
+      x: the value.
+
+    Returns:
+      A `ShapedArray`, or the type that the author of another class of values has registered.
+
     Raises:
       TypeError: the value is none of these.
       OverflowError: a Python int that the default integer dtype cannot hold.
@@ -537,6 +543,12 @@ def has_array_type(x: Any) -> bool:
 
 def is_array_value(value: Any) -> bool:
     """Whether `typeof` accepts the value.
+
+    Args:
+      value: any object.
+
+    Returns:
+      A bool.
 
     Example:
       >>> from mjax_ext import core

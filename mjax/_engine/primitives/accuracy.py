@@ -18,6 +18,10 @@ class AccuracyMode(enum.Enum):
       DEFAULT: the compiler's default.
 
     Source: StableHLO, `result_accuracy`.
+
+    Example:
+      >>> print(lax.exp(1.0, accuracy=lax.AccuracyMode.DEFAULT))
+      2.7182817
     """
 
     HIGHEST = 1

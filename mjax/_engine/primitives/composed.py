@@ -84,6 +84,13 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 def empty(shape: Sequence[int], dtype: Any) -> Any:
     """An array whose values are unspecified (they are zeros). None is the default float dtype.
 
+    Args:
+      shape: sizes of the axes.
+      dtype: the dtype.
+
+    Returns:
+      An array of this shape and dtype.
+
     Example:
       >>> lax.empty((2, 3), "float32").shape
       (2, 3)
@@ -95,6 +102,15 @@ def empty(shape: Sequence[int], dtype: Any) -> Any:
 def reciprocal(x: Any) -> Any:
     """Elementwise `1 / x`, for inexact `x`.
 
+    Args:
+      x: array or scalar of a floating or complex dtype.
+
+    Returns:
+      An array of the shape and dtype of `x`.
+
+    Raises:
+      TypeError: another dtype.
+
     Example:
       >>> lax.reciprocal(jnp.array([2.0, 4.0]))
       Array([0.5 , 0.25], dtype=float32)
@@ -105,6 +121,12 @@ def reciprocal(x: Any) -> Any:
 @boundary
 def dtype(x: Any) -> Any:
     """The dtype of an array or scalar; or the canonical one that a spelling of a dtype names.
+
+    Args:
+      x: array, scalar or dtype.
+
+    Returns:
+      A NumPy dtype.
 
     Raises:
       ValueError: None.
@@ -125,6 +147,12 @@ def dtype(x: Any) -> Any:
 @boundary
 def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     """The common shape of arrays of these shapes after broadcasting, by NumPy's rules.
+
+    Args:
+      shapes: tuples of ints.
+
+    Returns:
+      A tuple of ints.
 
     Raises:
       ValueError: the shapes do not fit.
@@ -162,6 +190,13 @@ def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 def broadcast_to_rank(x: Any, rank: int) -> Any:
     """`x` with axes of size 1 in front, so that it has at least `rank` axes.
 
+    Args:
+      x: array or scalar.
+      rank: the number of axes.
+
+    Returns:
+      An array of the dtype of `x`.
+
     Example:
       >>> lax.broadcast_to_rank(jnp.ones(3), 2).shape
       (1, 3)
@@ -172,6 +207,13 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 @boundary
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """`arr` broadcast to the shape of another array, by NumPy's rules.
+
+    Args:
+      arr: array or scalar.
+      like_arr: the array whose shape counts.
+
+    Returns:
+      An array of the dtype of `arr`.
 
     Example:
       >>> lax.broadcast_like(1.0, jnp.zeros(2))

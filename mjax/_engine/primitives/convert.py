@@ -166,6 +166,17 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     A narrower dtype adds a last axis for the pieces of each element; a wider one needs and
     removes one.
 
+    Args:
+      operand: array of a dtype with real numbers.
+      new_dtype: the dtype of the result.
+
+    Returns:
+      An array of `new_dtype`, with as many bytes as `operand`.
+
+    Raises:
+      TypeError: a dtype is not stored as bits, or is complex.
+      ValueError: the last axis does not have the size that a wider dtype needs.
+
     Example:
       >>> lax.bitcast_convert_type(jnp.array(1.0), "uint32")
       Array(1065353216, dtype=uint32)
@@ -195,7 +206,16 @@ define_linear(reduce_precision_p, lambda ct, x, **params: reduce_precision_p.bin
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Rounds floats as if stored with fewer exponent and mantissa bits.
 
+    Args:
+      operand: array or scalar of a floating dtype.
+      exponent_bits: the number of bits of the exponent, 1 at least.
+      mantissa_bits: the number of bits of the mantissa.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
+
     Raises:
+      TypeError: another dtype.
       ValueError: `exponent_bits` below 1, or `mantissa_bits` below 0.
 
     Example:

@@ -37,6 +37,16 @@ def _iota_lowering(ctx: Any, *, dtype: Any, shape: Any, dimension: int) -> Any:
 def iota(dtype: Any, size: int) -> Any:
     """The integers from 0 to `size - 1`, of shape `(size,)`.
 
+    Args:
+      dtype: an integer, floating or complex dtype.
+      size: the number of elements.
+
+    Returns:
+      An array of shape `(size,)` and this dtype.
+
+    Raises:
+      TypeError: the dtype bool, or a size below 0.
+
     Example:
       >>> lax.iota("int32", 3)
       Array([0, 1, 2], dtype=int32)

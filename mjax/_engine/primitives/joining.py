@@ -276,6 +276,13 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     """Splits an array along an axis; the parts do not have that axis.
 
+    Args:
+      x: array.
+      axis: the axis; negative ones count from the end.
+
+    Returns:
+      A tuple of arrays, as many as the size of the axis.
+
     Raises:
       ValueError: the axis is out of range.
 

@@ -44,6 +44,16 @@ def _rev_batch(args: Any, dims: Any, *, dimensions: tuple[int, ...]) -> Any:
 def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     """Reverses the order of the elements along axes; negative axes are refused, as in JAX.
 
+    Args:
+      operand: array.
+      dimensions: the axes, each once.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
+
+    Raises:
+      TypeError: an axis is out of range, or named twice.
+
     Example:
       >>> lax.rev(jnp.arange(3), (0,))
       Array([2, 1, 0], dtype=int32)

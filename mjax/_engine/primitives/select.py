@@ -114,6 +114,17 @@ def select_n(which: Any, *cases: Any) -> Any:
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     """Elements of `on_true` where `pred` is true, else of `on_false`; shapes are equal.
 
+    Args:
+      pred: array of booleans of the shape of the others, or a scalar.
+      on_true: array.
+      on_false: array of the same shape and dtype.
+
+    Returns:
+      An array of their shape and dtype.
+
+    Raises:
+      TypeError: shapes or dtypes that differ.
+
     Example:
       >>> lax.select(jnp.array([True, False]), jnp.ones(2), jnp.zeros(2))
       Array([1., 0.], dtype=float32)

@@ -290,6 +290,13 @@ def _transpose_batch(args: Any, dims: Any, *, permutation: tuple[int, ...]) -> A
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """Permutes axes: axis `i` of the result is axis `permutation[i]` of the operand.
 
+    Args:
+      operand: array.
+      permutation: each axis once.
+
+    Returns:
+      An array of the dtype of `operand`.
+
     Raises:
       TypeError: `permutation` does not name each axis once.
 
@@ -386,6 +393,13 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
     """Repeats an array along new leading axes of the given sizes.
 
+    Args:
+      operand: array or scalar.
+      sizes: sizes of the new axes.
+
+    Returns:
+      An array of shape `(*sizes, *operand.shape)` and the dtype of `operand`.
+
     Example:
       >>> lax.broadcast(jnp.ones(3), (2,)).shape
       (2, 3)
@@ -400,6 +414,17 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 @boundary
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
     """Merges the axes from `start_dimension` up to, but excluding, `stop_dimension`.
+
+    Args:
+      operand: array.
+      start_dimension: the first axis to merge; negative ones count from the end.
+      stop_dimension: the axis behind the last one to merge; None: all that follow.
+
+    Returns:
+      An array of the dtype of `operand`.
+
+    Raises:
+      ValueError: there is no axis between the two.
 
     Example:
       >>> lax.collapse(jnp.ones((2, 3, 4)), 0, 2).shape

@@ -55,6 +55,12 @@ def shard_map_of_old(f: Callable[..., Any], mesh: Mesh | AbstractMesh, in_specs:
 
     Raises:
       ValueError: all axes are left to XLA; other errors are those of `mjax.shard_map`.
+
+    Example:
+      >>> from mjax.experimental.shard_map import shard_map
+      >>> mesh = mjax.make_mesh((1,), ("x",))
+      >>> shard_map(lambda x: lax.psum(x, "x"), mesh, mjax.P("x"), mjax.P())(jnp.arange(2.0))
+      Array([0., 1.], dtype=float32)
     """
     check_callable("shard_map", f)
     if not isinstance(mesh, (Mesh, AbstractMesh)):

@@ -275,6 +275,11 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """Averages over named axes; arguments are those of `psum`.
 
+    Args:
+      x: a pytree of arrays of any shape.
+      axis_name: the name of an axis of `vmap` or of a mesh, or a tuple of names.
+      axis_index_groups: lists of positions along the axis: each group has a result of its own.
+
     Returns:
       The same tree of means, which are floating-point even for integers. With groups of different
       sizes, each sum is divided by the size of its group (JAX takes that of the first for all).
@@ -310,6 +315,14 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
     It does not have a derivative (as in JAX): use `all_gather`, and take the maximum.
 
+    Args:
+      x: a pytree of arrays of any shape.
+      axis_name: the name of an axis of `vmap` or of a mesh, or a tuple of names.
+      axis_index_groups: lists of positions along the axis: each group has a result of its own.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
+
     Raises:
       NameError: no such axis is in scope.
 
@@ -323,6 +336,14 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 @boundary
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """The least element over named axes; like `pmax`.
+
+    Args:
+      x: a pytree of arrays of any shape.
+      axis_name: the name of an axis of `vmap` or of a mesh, or a tuple of names.
+      axis_index_groups: lists of positions along the axis: each group has a result of its own.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
 
     Raises:
       NameError: no such axis is in scope.

@@ -206,6 +206,16 @@ def hessian(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bo
     Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes
     `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
 
+    Args:
+      fun: a function whose results are arrays of real dtype, or complex with `holomorphic`.
+      argnums: positions of the arguments to differentiate in.
+      has_aux: whether `fun` returns a pair `(result, aux)`.
+      holomorphic: whether `fun` is a holomorphic function of complex arguments.
+
+    Returns:
+      A function of the same arguments that gives the trees of second derivatives; `(hessian, aux)`
+      with `has_aux`.
+
     Example:
       >>> mjax.hessian(lambda x: x[0] * x[1] ** 2)(jnp.array([1.0, 3.0]))
       Array([[0., 6.],

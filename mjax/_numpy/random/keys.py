@@ -257,6 +257,12 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 def key_impl(keys: Any) -> str | PRNGSpec:
     """The generator of keys, in a form that `key(..., impl=...)` takes.
 
+    Args:
+      keys: a key array of any shape, or raw uint32 keys.
+
+    Returns:
+      The name of a generator that is registered; for others a `PRNGSpec`.
+
     Raises:
       TypeError: `keys` holds no keys.
 
@@ -293,6 +299,12 @@ def _clone(key: Any) -> Any:
 @boundary
 def clone(key: Any) -> Any:
     """A copy of keys, for code that uses them twice on purpose.
+
+    Args:
+      key: keys, or an array of them.
+
+    Returns:
+      Keys of the same shape and generator.
 
     Raises:
       TypeError: `key` holds no keys.

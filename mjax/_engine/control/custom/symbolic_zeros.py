@@ -77,6 +77,18 @@ class CustomVJPPrimal:
     Attributes:
       value: the argument.
       perturbed: whether it is differentiated.
+
+    Example:
+      >>> @mjax.custom_vjp
+      ... def f(x, y):
+      ...   return x * y
+      >>> def fwd(x, y):
+      ...   print(x.perturbed, y.perturbed)
+      ...   return x.value * y.value, y.value
+      >>> f.defvjp(fwd, lambda y, g: (g * y, None), symbolic_zeros=True)
+      >>> float(mjax.grad(f)(2.0, 3.0))
+      True False
+      3.0
     """
 
     __slots__ = ("perturbed", "value")

@@ -160,6 +160,12 @@ def local_devices(process_index: int | None = None, backend: str | None = None,
 def device_count(backend: str | None = None) -> int:
     """The number of devices, over all processes.
 
+    Args:
+      backend: a platform, such as `"cpu"`; None: the default one.
+
+    Returns:
+      An int.
+
     Example:
       >>> mjax.device_count() == len(mjax.devices())
       True
@@ -169,6 +175,12 @@ def device_count(backend: str | None = None) -> int:
 
 def local_device_count(backend: str | None = None) -> int:
     """The number of devices of this process.
+
+    Args:
+      backend: a platform, such as `"cpu"`; None: the default one.
+
+    Returns:
+      An int.
 
     Example:
       >>> mjax.local_device_count() == len(mjax.local_devices())
@@ -180,6 +192,12 @@ def local_device_count(backend: str | None = None) -> int:
 def process_index(backend: str | None = None) -> int:
     """The number of this process.
 
+    Args:
+      backend: a platform, such as `"cpu"`; None: the default one.
+
+    Returns:
+      An int, 0 if there is one process.
+
     Example:
       >>> mjax.process_index()
       0
@@ -190,6 +208,12 @@ def process_index(backend: str | None = None) -> int:
 def process_count(backend: str | None = None) -> int:
     """The number of processes.
 
+    Args:
+      backend: a platform, such as `"cpu"`; None: the default one.
+
+    Returns:
+      An int.
+
     Example:
       >>> mjax.process_count()
       1
@@ -199,6 +223,12 @@ def process_count(backend: str | None = None) -> int:
 
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of the processes, sorted.
+
+    Args:
+      backend: a platform, such as `"cpu"`; None: the default one.
+
+    Returns:
+      A list of ints.
 
     Example:
       >>> mjax.process_indices()

@@ -208,6 +208,12 @@ class set_mesh:  # a function that may also be a context manager
 def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
     """`set_mesh` for the body of a `with` statement.
 
+    Args:
+      mesh: a `Mesh`; None: no mesh.
+
+    Yields:
+      The mesh.
+
     Example:
       >>> with mjax.sharding.use_mesh(mjax.make_mesh((1,), ("x",))):
       ...   print(mjax.sharding.get_mesh().size)
@@ -221,6 +227,12 @@ def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
 @contextmanager
 def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None]:
     """The same for a mesh without devices, which specs refer to in abstract evaluation.
+
+    Args:
+      mesh: an `AbstractMesh`; None: no mesh.
+
+    Yields:
+      The mesh.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ("x",)).abstract_mesh

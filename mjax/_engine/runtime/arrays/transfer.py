@@ -290,6 +290,12 @@ def device_get(x: Any) -> Any:
 
     Keys stay key arrays.
 
+    Args:
+      x: a pytree of arrays of any shapes and dtypes.
+
+    Returns:
+      The tree, with a NumPy array of the same shape and dtype for each array.
+
     Example:
       >>> mjax.device_get({"x": jnp.arange(3)})
       {'x': array([0, 1, 2], dtype=int32)}
@@ -352,6 +358,12 @@ def block_until_ready(x: Any) -> Any:
     """Waits until all arrays of a tree are computed; returns the tree.
 
     Raises the error of a failed computation.
+
+    Args:
+      x: a pytree. Leaves that are not arrays are left alone.
+
+    Returns:
+      The tree itself.
 
     Example:
       >>> mjax.block_until_ready({"x": jnp.arange(3)})

@@ -242,13 +242,31 @@ def key_value_get(key: str, timeout: float | None = None) -> str:
 
 @boundary
 def key_value_get_bytes(key: str, timeout: float | None = None) -> bytes:
-    """`key_value_get` for bytes."""
+    """`key_value_get` for bytes.
+
+    Args:
+      key: the key, as given to `key_value_set_bytes`.
+      timeout: seconds; default: as long as all processes live.
+
+    Returns:
+      The bytes.
+    """
     return bytes(_get(key, timeout, "blocking_key_value_get_bytes"))
 
 
 @boundary
 def key_value_list(prefix: str) -> dict[str, str]:
-    """The keys below a path, with their values."""
+    """The keys below a path, with their values.
+
+    Args:
+      prefix: the path, such as `"losses"` for keys `"losses/0"` and `"losses/1"`.
+
+    Returns:
+      Key -> text.
+
+    Raises:
+      RuntimeError: `initialize` was not called.
+    """
     session = _current()
     path = f"{_USER}{prefix.rstrip('/')}/"
     found = session.watch.call(lambda: session.client.key_value_dir_get(path),
@@ -258,7 +276,14 @@ def key_value_list(prefix: str) -> dict[str, str]:
 
 @boundary
 def key_value_delete(key: str) -> None:
-    """Removes a key, and all below it."""
+    """Removes a key, and all below it.
+
+    Args:
+      key: the key, as given to `key_value_set`.
+
+    Raises:
+      RuntimeError: `initialize` was not called.
+    """
     session = _current()
     session.watch.call(lambda: session.client.key_value_delete(_USER + key),
                        f"key_value_delete({key!r})")
