@@ -36,6 +36,12 @@ __all__ = [
 def new_name_stack(name: str = "") -> NameStack:
     """A stack of one scope, or without scopes.
 
+    Args:
+      name: the name of the scope; empty: none.
+
+    Returns:
+      The stack.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> str(source_info_util.new_name_stack("waves"))

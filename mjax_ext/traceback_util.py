@@ -45,6 +45,12 @@ def api_boundary(fun: Callable[P, R], *, repro_api_name: str | None = None,
 def include_frame(f: FrameType) -> bool:
     """Whether tracebacks show a frame.
 
+    Args:
+      f: the frame.
+
+    Returns:
+      A bool.
+
     Example:
       >>> import sys
       >>> from mjax_ext import traceback_util

@@ -16,6 +16,12 @@ __all__ = ["merge_lists", "partition_list", "safe_map", "safe_zip", "split_list"
 def unzip2(xys: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """The first and the second items of pairs.
 
+    Args:
+      xys: pairs.
+
+    Returns:
+      Two tuples.
+
     Example:
       >>> from mjax_ext import util
       >>> util.unzip2([(1, "a"), (2, "b")])
@@ -30,6 +36,12 @@ def unzip2(xys: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, 
 def unzip3(xyzs: Iterable[tuple[Any, Any, Any]]
            ) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """The first, second and third items of triples.
+
+    Args:
+      xyzs: triples.
+
+    Returns:
+      Three tuples.
 
     Example:
       >>> from mjax_ext import util

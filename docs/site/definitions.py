@@ -67,7 +67,9 @@ def _imported(module: str) -> dict[str, str]:
 
 
 def _has_own_doc(value: Any) -> bool:
-    return isinstance(value, type) or inspect.getdoc(value) != inspect.getdoc(type(value))
+    """Whether its docstring is about it: not one of Python's or NumPy's for all such objects."""
+    return (isinstance(value, type) or type(value).__module__.startswith(PACKAGES)
+            or inspect.getdoc(value) != inspect.getdoc(type(value)))
 
 
 def source_line(value: Any) -> str | None:

@@ -46,6 +46,11 @@ def record_event(event: str, **kwargs: Any) -> None:
 def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> None:
     """Tells the listeners of durations how many seconds something took.
 
+    Args:
+      event: the name of what happened, such as `"/my_library/load"`.
+      duration: seconds.
+      kwargs: metadata that listeners are given, too.
+
     Example:
       >>> from mjax import monitoring
       >>> seen = []
@@ -63,6 +68,12 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
                            ) -> None:
     """Tells the listeners of time spans when something began and ended, as `time.time()` says.
 
+    Args:
+      event: the name of what happened.
+      start_time: when it began, in seconds since the epoch.
+      end_time: when it ended.
+      kwargs: metadata that listeners are given, too.
+
     Example:
       >>> mjax.monitoring.record_event_time_span("/my/span", 1.0, 2.0)
     """
@@ -72,6 +83,11 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
 
 def record_scalar(event: str, value: float, **kwargs: Any) -> None:
     """Tells the listeners of scalars a number.
+
+    Args:
+      event: the name of the number.
+      value: the number.
+      kwargs: metadata that listeners are given, too.
 
     Example:
       >>> from mjax import monitoring
@@ -89,6 +105,9 @@ def record_scalar(event: str, value: float, **kwargs: Any) -> None:
 def register_event_listener(callback: Listener) -> None:
     """`callback(event, **metadata)` is called for each `record_event`.
 
+    Args:
+      callback: the function.
+
     Example:
       >>> heard = []
       >>> listener = lambda event, **metadata: heard.append(event)
@@ -103,6 +122,9 @@ def register_event_listener(callback: Listener) -> None:
 
 def register_event_duration_secs_listener(callback: Listener) -> None:
     """`callback(event, seconds, **metadata)` is called for each `record_event_duration_secs`.
+
+    Args:
+      callback: the function.
 
     Example:
       >>> heard = []
@@ -119,6 +141,9 @@ def register_event_duration_secs_listener(callback: Listener) -> None:
 def register_event_time_span_listener(callback: Listener) -> None:
     """`callback(event, start, end, **metadata)` is called for each `record_event_time_span`.
 
+    Args:
+      callback: the function.
+
     Example:
       >>> heard = []
       >>> listener = lambda event, start, end, **metadata: heard.append(end - start)
@@ -133,6 +158,9 @@ def register_event_time_span_listener(callback: Listener) -> None:
 
 def register_scalar_listener(callback: Listener) -> None:
     """`callback(event, value, **metadata)` is called for each `record_scalar`.
+
+    Args:
+      callback: the function.
 
     Example:
       >>> heard = []
@@ -149,6 +177,9 @@ def register_scalar_listener(callback: Listener) -> None:
 def unregister_event_listener(callback: Listener) -> None:
     """Undoes a `register_event_listener`.
 
+    Args:
+      callback: the function that was registered.
+
     Raises:
       ValueError: the function is not registered.
 
@@ -162,6 +193,9 @@ def unregister_event_listener(callback: Listener) -> None:
 
 def unregister_event_duration_listener(callback: Listener) -> None:
     """Undoes a `register_event_duration_secs_listener`.
+
+    Args:
+      callback: the function that was registered.
 
     Raises:
       ValueError: the function is not registered.
@@ -177,6 +211,9 @@ def unregister_event_duration_listener(callback: Listener) -> None:
 def unregister_event_time_span_listener(callback: Listener) -> None:
     """Undoes a `register_event_time_span_listener`.
 
+    Args:
+      callback: the function that was registered.
+
     Raises:
       ValueError: the function is not registered.
 
@@ -190,6 +227,9 @@ def unregister_event_time_span_listener(callback: Listener) -> None:
 
 def unregister_scalar_listener(callback: Listener) -> None:
     """Undoes a `register_scalar_listener`.
+
+    Args:
+      callback: the function that was registered.
 
     Raises:
       ValueError: the function is not registered.

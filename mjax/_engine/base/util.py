@@ -67,6 +67,13 @@ def alias(f: F, name: str, module: str | None = None) -> F:
 def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
     """Cuts `values` into pieces of the given sizes and one of the rest.
 
+    Args:
+      values: the values.
+      sizes: the sizes of the first pieces.
+
+    Returns:
+      A list of lists, one more than `sizes` has entries.
+
     Example:
       >>> split_list([1, 2, 3, 4], [1, 2])
       [[1], [2, 3], [4]]
@@ -81,6 +88,13 @@ def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
 
 def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T], list[T]]:
     """The values whose flag is false, and those whose flag is true.
+
+    Args:
+      which: a bool for each value.
+      values: the values.
+
+    Returns:
+      Two lists.
 
     Example:
       >>> partition_list([False, True, False], "abc")

@@ -149,6 +149,12 @@ def dense_bool(values: Sequence[bool]) -> Any:
 def i64_attr(value: int) -> Any:
     """An attribute of one 64-bit integer.
 
+    Args:
+      value: an int.
+
+    Returns:
+      An `ir.IntegerAttr`.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():

@@ -609,6 +609,12 @@ def as_settled(value: Any) -> Any:
 def zeros_of(aval: Any) -> Any:
     """A zero of this type, made by the current interpreter; bool for float0.
 
+    Args:
+      aval: a type.
+
+    Returns:
+      An array of its shape and dtype.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> ad.zeros_like_aval(mjax.typeof(jnp.ones(2)))

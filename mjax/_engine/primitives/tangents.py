@@ -50,6 +50,13 @@ def _add_any_batch(args: Any, dims: Any) -> Any:
 def add_tangents(x: Any, y: Any) -> Any:
     """The sum of two tangents or cotangents, either of which may be a `Zero`.
 
+    Args:
+      x: an array or a `Zero`.
+      y: an array or a `Zero`, of the same type.
+
+    Returns:
+      An array; a `Zero` if both are.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> float(ad.add_tangents(1.0, 2.0))
@@ -64,6 +71,12 @@ def add_tangents(x: Any, y: Any) -> Any:
 
 def instantiate(tangent: Any) -> Any:
     """An array of zeros for a `Zero`; other values as they are.
+
+    Args:
+      tangent: an array or a `Zero`.
+
+    Returns:
+      An array.
 
     Example:
       >>> from mjax_ext.interpreters import ad

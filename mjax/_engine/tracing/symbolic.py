@@ -41,6 +41,9 @@ class Zero:
 class UndefinedPrimal:
     """Represents, in a transpose rule, an operand in which the equation is linear.
 
+    Args:
+      aval: the type of the operand.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> ad.is_undefined_primal(ad.UndefinedPrimal(mjax.typeof(1.0)))
@@ -74,6 +77,12 @@ def among_zeros(zeros: Iterable[Any], values: Iterable[Any]) -> list[Any]:
 
 def is_undefined_primal(value: Any) -> bool:
     """Whether a transpose rule has to give a cotangent for this operand.
+
+    Args:
+      value: an operand of a transpose rule.
+
+    Returns:
+      A bool.
 
     Example:
       >>> from mjax_ext.interpreters import ad

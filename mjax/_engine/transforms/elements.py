@@ -50,6 +50,12 @@ iotas: dict[type, Callable[[Any], Any]] = {}
 def is_vmappable(value: Any) -> bool:
     """Whether a value is of a class that `register_vmappable` registered.
 
+    Args:
+      value: any object.
+
+    Returns:
+      A bool.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.is_vmappable(jnp.ones(2))

@@ -26,6 +26,12 @@ from mjax_ext._tables import Rule, RuleTable
 def get_primitive_transpose(primitive: Primitive) -> Rule:
     """The transpose rule of a primitive.
 
+    Args:
+      primitive: the primitive.
+
+    Returns:
+      The rule, `(cotangents, *operands, **params) -> cotangents of operands`.
+
     Raises:
       MissingRuleError: it does not have one.
 
@@ -41,6 +47,13 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
 def add_jaxvals(x: Any, y: Any) -> Any:
     """The sum of two arrays that are tangents of one type.
 
+    Args:
+      x: an array.
+      y: another one of its type.
+
+    Returns:
+      An array.
+
     Raises:
       TypeError: their types differ.
 
@@ -54,6 +67,12 @@ def add_jaxvals(x: Any, y: Any) -> Any:
 
 def zeros_like_jaxval(val: Any) -> Any:
     """Zeros of the type of an array (jax to 0.4.24; `zeros_like_aval(typeof(val))`).
+
+    Args:
+      val: an array.
+
+    Returns:
+      An array of its shape and dtype.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -107,6 +126,9 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
 
 def defjvp_zero(primitive: Primitive) -> None:
     """Gives a primitive whose result is locally constant its jvp rule, `zero_jvp`.
+
+    Args:
+      primitive: the primitive.
 
     Example:
       >>> from mjax_ext import core
@@ -206,6 +228,10 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
 
 def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
     """`deflinear2` for rules `(cotangent, **params)`, which do not read the operands.
+
+    Args:
+      primitive: the primitive, which is linear in all operands.
+      transpose_rule: `(cotangent, **params) -> cotangents of operands`.
 
     Example:
       >>> from mjax_ext import core

@@ -233,6 +233,12 @@ def _traceable(f: Callable[..., Any], store: Any, in_tree: Any, *primals_and_tan
 def nonzero_outputs(fun: Callable[..., Any]) -> Aux:
     """The function, and one that gives, after it, which of its results are not `Zero`s.
 
+    Args:
+      fun: the function, or a `WrappedFun`.
+
+    Returns:
+      The function, and a function without arguments that gives a list of bools.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> same, which = ad.nonzero_outputs(lambda x: [x, ad.Zero(mjax.typeof(x))])
@@ -253,6 +259,12 @@ def _nonzero_outputs(f: Callable[..., Any], store: Any, *args: Any, **kwargs: An
 def nonzero_tangent_outputs(fun: Callable[..., Any]) -> Aux:
     """The function, which gives primals and tangents, and one that gives, after it, which of the
     tangents are not `Zero`s.
+
+    Args:
+      fun: the function, or a `WrappedFun`.
+
+    Returns:
+      The function, and a function without arguments that gives a list of bools.
 
     Example:
       >>> from mjax_ext.interpreters import ad

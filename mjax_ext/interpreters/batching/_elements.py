@@ -86,6 +86,9 @@ def register_vmappable(data_type: type, spec_type: type, axis_size_type: type,
 def unregister_vmappable(data_type: type) -> None:
     """Takes back what `register_vmappable` registered for a class.
 
+    Args:
+      data_type: the class.
+
     Raises:
       KeyError: the class is not registered.
 

@@ -194,6 +194,9 @@ def _define(primitive: Primitive, batcher: Rule) -> None:
 def defvectorized(primitive: Primitive) -> None:
     """Batches a primitive whose operands and results have one shape, element by element.
 
+    Args:
+      primitive: the primitive.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import batching
@@ -209,6 +212,9 @@ def defvectorized(primitive: Primitive) -> None:
 def defbroadcasting(primitive: Primitive) -> None:
     """Batches an elementwise primitive that itself stretches scalars and axes of size 1.
 
+    Args:
+      primitive: the primitive.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import batching
@@ -223,6 +229,9 @@ def defbroadcasting(primitive: Primitive) -> None:
 
 def defreducer(primitive: Primitive) -> None:
     """Batches a primitive of one operand that removes the axes in its parameter `axes`.
+
+    Args:
+      primitive: the primitive.
 
     Example:
       >>> from mjax_ext import core

@@ -29,6 +29,12 @@ def module_to_string(module: Any, enable_debug_info: bool = False) -> str:
 def module_to_bytecode(module: Any) -> bytes:
     """The MLIR bytecode of an `ir.Module`.
 
+    Args:
+      module: the module.
+
+    Returns:
+      Bytes.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> mlir.module_to_bytecode(mjax.jit(lax.sin).lower(1.0).compiler_ir())[:4]
@@ -145,6 +151,12 @@ def refine_polymorphic_shapes(mlir_module: Any, enable_shape_assertions: bool = 
 def hlo_to_stablehlo(computation: bytes) -> bytes:
     """The StableHLO module of a serialized `HloModuleProto`, as text.
 
+    Args:
+      computation: the bytes.
+
+    Returns:
+      The text, as bytes.
+
     Raises:
       ValueError: this jaxlib does not read it.
 
@@ -159,6 +171,12 @@ def hlo_to_stablehlo(computation: bytes) -> bytes:
 
 def xla_computation_to_mlir_module(xla_computation: Any) -> Any:
     """The `ir.Module` of an `XlaComputation` of jaxlib (jax to 0.4.36).
+
+    Args:
+      xla_computation: the computation.
+
+    Returns:
+      An `ir.Module`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

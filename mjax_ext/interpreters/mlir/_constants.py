@@ -56,6 +56,12 @@ def register_constant_handler(type_: type, handler_fun: ConstantHandler) -> None
 def get_constant_handler(type_: type) -> ConstantHandler:
     """How values of a class become constants.
 
+    Args:
+      type_: the class.
+
+    Returns:
+      `(value, type) -> IR values`.
+
     Raises:
       KeyError: nothing is registered for it, and it is not a class of arrays or numbers.
 
@@ -146,6 +152,12 @@ def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> t
 
 def i32_attr(i: int) -> Any:
     """An attribute of one 32-bit integer.
+
+    Args:
+      i: an int.
+
+    Returns:
+      An `ir.IntegerAttr`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

@@ -63,6 +63,13 @@ def broadcast_in_dim(ctx: LoweringContext, op: Any, aval_out: ShapedArray, *,
 def shape_tensor(ctx: LoweringContext, sizes: Sequence[Any]) -> Any:
     """A vector of 32-bit integers, from ints and `ir.Value`s of integers.
 
+    Args:
+      ctx: the context of the lowering rule.
+      sizes: the integers.
+
+    Returns:
+      An `ir.Value`.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir

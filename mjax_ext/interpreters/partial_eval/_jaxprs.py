@@ -127,6 +127,12 @@ def _with_constants(who: str, jaxpr: Jaxpr, n: int) -> Jaxpr:
 def separate_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:
     """A program without constants, whose leading inputs they are, and their values.
 
+    Args:
+      jaxpr: a program with constants.
+
+    Returns:
+      The program, and a list of values.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> ones = jnp.ones(2)
@@ -220,6 +226,12 @@ def make_jaxpr_effects(constvars: Sequence[Var], invars: Sequence[Var], outvars:
 
 def has_effects(eqn: JaxprEqn) -> bool:
     """Whether dead-code elimination keeps an equation whose results are unused.
+
+    Args:
+      eqn: the equation.
+
+    Returns:
+      A bool.
 
     Example:
       >>> from mjax_ext.interpreters import partial_eval

@@ -24,6 +24,9 @@ class PartialVal(tuple[Any, Any]):
 
     Make it by `PartialVal.known(value)` or `PartialVal.unknown(aval)`.
 
+    Args:
+      xs: the pair.
+
     Raises:
       TypeError: the first entry is neither a type nor None.
 
@@ -69,6 +72,12 @@ class PartialVal(tuple[Any, Any]):
 
 def partition_pvals(pvals: Sequence[PartialVal]) -> tuple[list[bool], list[Any], list[Any]]:
     """Which values are known, the types of those that are not, and the known values.
+
+    Args:
+      pvals: the values.
+
+    Returns:
+      A list of bools, a list of types, a list of values.
 
     Example:
       >>> from mjax_ext.interpreters.partial_eval import PartialVal, partition_pvals

@@ -124,6 +124,12 @@ def array_mapping_to_axis_resources(array_mapping: ArrayMapping) -> PartitionSpe
 def is_hlo_sharding_replicated(hc: Any) -> bool:
     """Whether each device has all of an array, by jaxlib's `HloSharding` of it.
 
+    Args:
+      hc: the sharding.
+
+    Returns:
+      A bool.
+
     Example:
       >>> from mjax_ext.interpreters import pxla
       >>> from mjaxlib_shim.shardings import replicated, tiled
@@ -135,6 +141,13 @@ def is_hlo_sharding_replicated(hc: Any) -> bool:
 
 def are_hlo_shardings_equal(hc1: Any, hc2: Any) -> bool:
     """Whether two `HloSharding`s of jaxlib cut arrays alike.
+
+    Args:
+      hc1: an `HloSharding`.
+      hc2: another one.
+
+    Returns:
+      A bool.
 
     Example:
       >>> from mjax_ext.interpreters import pxla

@@ -44,6 +44,12 @@ def apply_primitive(primitive: Primitive, *args: Any, **params: Any) -> Any:
 def abstractify(x: Any) -> Any:
     """The type of a value, as programs see it.
 
+    Args:
+      x: array or scalar.
+
+    Returns:
+      A `ShapedArray`.
+
     Raises:
       TypeError: the value is not an array or a number.
 

@@ -163,6 +163,12 @@ def as_arrays(tangents: Sequence[Any]) -> list[Any]:
 def from_rule(tangent: Any) -> Any:
     """A result of a user's rule, with a `Zero` for a `SymbolicZero`.
 
+    Args:
+      tangent: an array or a `SymbolicZero`.
+
+    Returns:
+      An array or a `Zero`.
+
     Example:
       >>> from mjax.custom_derivatives import SymbolicZero
       >>> from mjax_ext.interpreters import ad
