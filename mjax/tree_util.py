@@ -20,7 +20,6 @@ from mjax._engine.ir.pytree import (
     tree_leaves,
     tree_leaves_with_path,
     tree_map,
-    tree_map_with_path,
     tree_structure,
     tree_unflatten,
     treedef_children,
@@ -31,6 +30,7 @@ from mjax._engine.ir.pytree import registry as default_registry
 from mjax._engine.ir.tree_functions import (
     tree_all,
     tree_broadcast,
+    tree_map_with_path,
     tree_reduce,
     tree_reduce_associative,
     tree_transpose,

@@ -32,6 +32,7 @@ if not reporting("mjax", "mjaxlib_shim"):
     # prints an INFO line per device to stderr.
     _os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
+    #: The version of the jaxlib that is loaded.
     jaxlib_version: str = check()
 
     from .gates import GATES, Gate, open_gates  # need a checked jaxlib

@@ -49,6 +49,7 @@ __all__ = [
 Buffer: Any = ext.ArrayImpl
 XlaRuntimeError: type[Exception] = xc.XlaRuntimeError
 
+#: When `put` copies; see there.
 CopyMode = Literal["always", "during_call", "alias"]
 
 _device_put = xc.batched_device_put

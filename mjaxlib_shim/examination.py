@@ -33,6 +33,7 @@ __all__ = [
 _PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_probe.py")
 #: The stage that imports the shim; those before it import what jaxlib or mjax need.
 SHIM = "mjaxlib_shim"
+#: The stage that reads the version of jaxlib.
 JAXLIB_VERSION = "jaxlib.version"
 
 

@@ -206,6 +206,7 @@ REGION_TOKENS = Gate(
 )  # fmt: skip
 
 
+#: All gates, ordered by the release that opens them.
 GATES: tuple[Gate, ...] = (
     lapack_gates.LAPACK_TRSM,
     foreign_gates.FFI_TYPE_IDS,

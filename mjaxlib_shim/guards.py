@@ -17,6 +17,7 @@ from .native import ext
 __all__ = ["DIRECTIONS", "LEVELS", "explicit", "levels", "set_levels", "set_level", "unguarded"]
 
 _levels: Any = ext.guard_lib.TransferGuardLevel
+#: Name -> level of jaxlib's guards.
 LEVELS: dict[str, Any] = {name: getattr(_levels, name.upper()) for name in guard_levels.LEVELS}
 _state: Any = ext.guard_lib.thread_local_state
 

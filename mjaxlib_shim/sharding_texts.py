@@ -8,6 +8,7 @@ from .mlir import ir, sdy
 
 __all__ = ["TEXTS", "declared_meshes", "names_of_attributes", "shardy_from_texts"]
 
+#: The attribute in which older releases keep shardings as texts.
 TEXTS = "mhlo.frontend_attributes"
 _MESHES, _SHARDING, _OLD = "xla.sdy.meshes", "xla.sdy.sharding", "mhlo.sharding"
 #: The custom call behind a call of a program per device, and texts there, at the call, or in front.

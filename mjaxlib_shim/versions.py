@@ -45,6 +45,7 @@ class Release(NamedTuple):
 
 _PY310, _PY311, _PY312, _PY313, _PY314, _PY315 = ((3, minor) for minor in range(10, 16))
 
+#: The releases of the window, the oldest first.
 SUPPORT: tuple[Release, ...] = (
     Release("0.4.36", 299, "1.8.5", _PY310, _PY313, True),
     Release("0.4.38", 301, "1.8.7", _PY310, _PY313, False),
@@ -75,6 +76,7 @@ SUPPORT: tuple[Release, ...] = (
     Release("0.12.0.1", 505, "1.22.0", _PY312, None, True),
 )
 
+#: The oldest and the newest release of the window.
 FLOOR: str = SUPPORT[0].version
 NEWEST: str = SUPPORT[-1].version
 

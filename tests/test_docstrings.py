@@ -36,5 +36,6 @@ def test_missing_sections_are_found():
 
     for function in (f, g):
         function.__module__ = "mjax"
-    lacks = [[*docstrings.lacks(Name("mjax", "f", value, "mjax"))] for value in (f, g, mjax.jit)]
+    lacks = [[*docstrings.lacks(Name("mjax", "f", value, "mjax", "f"))]
+             for value in (f, g, mjax.jit)]
     assert lacks == [["Example", "Args", "Returns", "Raises"], [], []]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ def _assignments(module: str) -> dict[str, str]:
         return {}
     lines = Path(file).read_text().splitlines()
     found: dict[str, str] = {}
-    for node in ast.parse("\n".join(lines)).body:
+    for node in ast.walk(ast.parse("\n".join(lines))):
         targets = (node.targets if isinstance(node, ast.Assign)
                    else [node.target] if isinstance(node, ast.AnnAssign) else [])
         for target in targets:
@@ -37,10 +38,12 @@ def _comment(lines: list[str], at: int) -> str:
     """The lines `#:` that end above a line; or the one behind it."""
     if "  #: " in lines[at]:
         return lines[at].partition("  #: ")[2]
+    while at and re.match(r"\w[\w, ]*(: .*)? = |    .*\)$", lines[at - 1]):
+        at -= 1  # a comment belongs to all lines below it
     start = at
-    while start and lines[start - 1].startswith("#:"):
+    while start and lines[start - 1].lstrip().startswith("#:"):
         start -= 1
-    return "\n".join(line.removeprefix("#:").strip() for line in lines[start:at])
+    return "\n".join(line.strip().removeprefix("#:").strip() for line in lines[start:at])
 
 
 def sentence(name: Name) -> str:
@@ -51,23 +54,25 @@ def sentence(name: Name) -> str:
                 + (f"of the params `{schema}`." if schema else "without params."))
     if isinstance(name.value, Gate):
         return name.value.changed
-    module, own = name.source, name.name
+    module, own = name.source, name.source_name
     for _ in range(6):
         if comment := _assignments(module).get(own):
             return comment
         if own in _assignments(module) or own not in _imported(module):
             break
-        module = _imported(module)[own]
+        module, own = _imported(module)[own]
     doc = inspect.getdoc(name.value) if _has_own_doc(name.value) else ""
     return " ".join((doc or "").split("\n\n")[0].split())
 
 
-def _imported(module: str) -> dict[str, str]:
+def _imported(module: str) -> dict[str, tuple[str, str]]:
     return origins(module) if module.startswith(PACKAGES) else {}
 
 
 def _has_own_doc(value: Any) -> bool:
     """Whether its docstring is about it: not one of Python's or NumPy's for all such objects."""
+    if hasattr(value, "__origin__"):
+        return False
     return (isinstance(value, type) or type(value).__module__.startswith(PACKAGES)
             or inspect.getdoc(value) != inspect.getdoc(type(value)))
 

@@ -33,6 +33,7 @@ class Name:
       name: the name there.
       value: the object.
       source: the module that the public one imports it from.
+      source_name: its name there.
       others: other public names of the object, in full.
     """
 
@@ -40,6 +41,7 @@ class Name:
     name: str
     value: Any
     source: str
+    source_name: str
     others: list[str] = field(default_factory=list)
 
     @property
@@ -79,17 +81,17 @@ def modules(package: str) -> list[str]:
 
 
 @cache
-def origins(module: str) -> dict[str, str]:
-    """Name -> the module that a public module imports it from."""
+def origins(module: str) -> dict[str, tuple[str, str]]:
+    """Name -> the module that a public module imports it from, and its name there."""
     file = importlib.import_module(module).__file__
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, str]] = {}
     for node in ast.walk(ast.parse(Path(file).read_text())) if file else ():
         if isinstance(node, ast.ImportFrom):
             package = module.rsplit(".", node.level - ("__init__" in str(file)))[0]
             source = ".".join(filter(None, (node.level and package, node.module)))
             for alias in node.names:
                 found |= (origins(source) if alias.name == "*"
-                          else {alias.asname or alias.name: source})
+                          else {alias.asname or alias.name: (source, alias.name)})
     return found
 
 
@@ -112,14 +114,16 @@ def surface() -> dict[str, list[Name]]:
         # Of two names for one object in one module, the one that the object gives itself.
         exported.sort(key=lambda pair: getattr(pair[1], "__name__", pair[0]) != pair[0])
         for name, value in exported:
-            source = origins(module).get(name, module)
+            source, own_name = origins(module).get(name, (module, name))
             # Python shares equal numbers and texts: those are the same if they come from one line.
-            key = (source, name) if isinstance(value, _SHARED) or value in ((), {}) else id(value)
+            same = isinstance(value, _SHARED) or value in ((), {})
+            key = (source, own_name) if same else id(value)
             one = homes.get(key)
             if one is not None:
                 one.others.append(f"{module}.{name}")
                 continue
-            own.append(homes.setdefault(key, Name(module, name, value, source)))
+            entry = homes[key] = Name(module, name, value, source, own_name)
+            own.append(entry)
         order = list(importlib.import_module(module).__dict__.get("__all__", ()))
         own.sort(key=lambda entry: order.index(entry.name))
     return found

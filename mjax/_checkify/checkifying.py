@@ -49,6 +49,7 @@ from mjax._engine.tracing.stage import eval_jaxpr, stage, trace_to_jaxpr
 
 Errors = frozenset[Any]
 
+#: Kinds of errors, for `checkify(errors=...)`: those of `check` alone; of one kind; of several.
 user_checks: Errors = frozenset({FailedCheckError})
 nan_checks: Errors = frozenset({NaNError})
 index_checks: Errors = frozenset({OOBError})

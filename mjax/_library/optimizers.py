@@ -59,6 +59,7 @@ class OptimizerState(NamedTuple):
 register_pytree_node(OptimizerState, lambda s: ((s.packed_state,), s[1:]),
                      lambda trees, packed: OptimizerState(packed[0], *trees))
 
+#: The functions of an optimizer: parameters -> state; a step; state -> parameters.
 InitFn = Callable[[Params], OptimizerState]
 UpdateFn = Callable[[Step, Updates, OptimizerState], OptimizerState]
 ParamsFn = Callable[[OptimizerState], Params]

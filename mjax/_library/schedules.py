@@ -12,6 +12,7 @@ from mjax._numpy.rounding import floor
 
 #: The index of an update, from 0.
 Step = int
+#: The step size of each step.
 Schedule = Callable[[Step], float]
 
 

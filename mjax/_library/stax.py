@@ -154,6 +154,7 @@ def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[in
                         out_chan, filter_shape, strides, padding, W_init, b_init)
 
 
+#: `GeneralConv` of images, channels last.
 Conv: Callable[..., Layer] = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
 
 
@@ -182,6 +183,7 @@ def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Se
                         filter_shape, strides, padding, W_init, b_init)
 
 
+#: `GeneralConvTranspose` of sequences and of images, channels last.
 Conv1DTranspose: Callable[..., Layer] = functools.partial(
     GeneralConvTranspose, ("NHC", "HIO", "NHC"))
 ConvTranspose: Callable[..., Layer] = functools.partial(
@@ -253,6 +255,7 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
             lambda params, inputs, **kwargs: fun(inputs, **fun_kwargs))
 
 
+#: Layers without parameters: the function of the name, of each element or along the last axis.
 Tanh: Layer = elementwise(tanh)
 Relu: Layer = elementwise(relu)
 Exp: Layer = elementwise(exp)

@@ -94,6 +94,7 @@ unsignedinteger, inexact, floating = np.unsignedinteger, np.inexact, np.floating
 complexfloating, character, flexible, object_ = (
     np.complexfloating, np.character, np.flexible, np.object_)
 ndarray = Array
+#: Numbers and the index of a new axis, as in NumPy.
 pi, e, inf, nan, euler_gamma, newaxis = math.pi, math.e, math.inf, math.nan, np.euler_gamma, None
 
 

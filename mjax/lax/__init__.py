@@ -138,6 +138,7 @@ from mjax._engine.primitives.composed import (
     broadcast_like,
     broadcast_shapes,
     broadcast_to_rank,
+    collapse,
     dtype,
     reciprocal,
     shape_as_value,
@@ -298,7 +299,6 @@ from mjax._engine.primitives.sequencing import (
 )
 from mjax._engine.primitives.shapes import (
     broadcast_in_dim_p,
-    collapse,
     copy_p,
     expand_dims,
     reduce_sum_p,

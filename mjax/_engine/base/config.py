@@ -321,8 +321,8 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Any:
     manager.__doc__ = (
         f"Context manager: sets `{name}` in this thread. {flag.doc}\n\n    Args:\n"
         f"      {keyword}: the value, as `mjax.config.update` takes it.\n\n    Returns:\n"
-        "      A context manager.\n\n    Raises:\n      ValueError: the flag does not take the value."
-        "\n\n    Example:\n"
+        "      A context manager.\n\n"
+        "    Raises:\n      ValueError: the flag does not take the value.\n\n    Example:\n"
         f"      >>> with mjax.{name}({shown!r}):\n"
         f"      ...   print(mjax.config.jax_{name})\n      {shown}\n")
     return manager

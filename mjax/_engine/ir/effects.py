@@ -173,7 +173,9 @@ class OperandEffect(Effect):
         return f"{type(self).__name__}({self.index})"
 
 
+#: The effects of a program.
 Effects = frozenset[Effect]
+#: The empty set of effects.
 no_effects: Effects = frozenset()
 
 

@@ -96,6 +96,7 @@ class Literal:
         return f"{self.val}:{self.aval}"
 
 
+#: An operand of an equation, or a result of a program.
 Atom = Var | Literal
 
 

@@ -24,6 +24,7 @@ from mjaxlib_shim.trees import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef
 #: Any key of a key path: hashable, shown by `str`.
 KeyEntry = TypeVar("KeyEntry", bound=Hashable)
 KeyPath = tuple[Any, ...]
+#: The classes that are containers.
 registry = trees.registry
 _flatten = registry.flatten
 
@@ -135,13 +136,13 @@ def tree_map(f: Callable[..., Any], tree: T, *rest: Any,
         leaves, treedef = _flatten(tree, is_leaf)
         if not rest:
             return treedef.unflatten(map(f, leaves))
-        return treedef.unflatten(map(f, leaves, *[_up_to(treedef, r) for r in rest]))
+        return treedef.unflatten(map(f, leaves, *[up_to(treedef, r) for r in rest]))
     except Exception as error:
         fold(error)
         raise
 
 
-def _up_to(treedef: PyTreeDef, full: Any) -> Any:
+def up_to(treedef: PyTreeDef, full: Any) -> Any:
     """The subtrees of `full` in the places of the leaves of a structure.
 
     Raises:
@@ -208,7 +209,7 @@ def prefix_pairs(prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None =
       ValueError: it is not a prefix.
     """
     leaves, treedef = _flatten(prefix, is_leaf)
-    return list(zip(leaves, _up_to(treedef, full), strict=True))
+    return list(zip(leaves, up_to(treedef, full), strict=True))
 
 
 def broadcast_prefix_to(prefix: Any, treedef: PyTreeDef,
@@ -484,35 +485,6 @@ def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
-@boundary
-def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
-                       is_leaf: Callable[..., bool] | None = None,
-                       is_leaf_takes_path: bool = False) -> Any:
-    """`tree_map` for an `f` whose first argument is the leaf's key path.
-
-    Args:
-      f: `(path, leaf, *leaves of the others) -> leaf`.
-      tree: a pytree.
-      rest: trees that have `tree` as a prefix.
-      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
-      is_leaf_takes_path: whether `is_leaf` is given the key path in front of the value.
-
-    Returns:
-      A tree of the structure of `tree`.
-
-    Raises:
-      ValueError: the trees do not fit.
-
-    Example:
-      >>> mjax.tree.map_with_path(lambda path, x: mjax.tree_util.keystr(path), {"a": [1, 2]})
-      {'a': ["['a'][0]", "['a'][1]"]}
-    """
-    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
-    columns = [_up_to(treedef, r) for r in rest]
-    return treedef.unflatten([f(path, leaf, *others)
-                              for (path, leaf), *others in zip(pairs, *columns, strict=True)])
-
-
 # ---- Partial, containers of Python -----------------------------------------------------
 
 
@@ -620,6 +592,6 @@ __all__ = [
     "SequenceKey", "all_leaves", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
     "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_flatten",
     "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map",
-    "tree_map_with_path", "tree_structure", "tree_unflatten", "treedef_children", "treedef_is_leaf",
+    "tree_structure", "tree_unflatten", "treedef_children", "treedef_is_leaf",
     "treedef_tuple",
 ]

@@ -12,8 +12,10 @@ from mjax._engine.ir.pytree import (
     PyTreeDef,
     broadcast_prefix,
     tree_flatten,
+    tree_flatten_with_path,
     tree_leaves,
     tree_structure,
+    up_to,
 )
 
 
@@ -147,5 +149,34 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any,
         broadcast_prefix(prefix_tree, full_tree, is_leaf))
 
 
-__all__ = ["tree_all", "tree_broadcast", "tree_reduce", "tree_reduce_associative",
-           "tree_transpose"]
+@boundary
+def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
+                       is_leaf: Callable[..., bool] | None = None,
+                       is_leaf_takes_path: bool = False) -> Any:
+    """`tree_map` for an `f` whose first argument is the leaf's key path.
+
+    Args:
+      f: `(path, leaf, *leaves of the others) -> leaf`.
+      tree: a pytree.
+      rest: trees that have `tree` as a prefix.
+      is_leaf: a function that says of a value whether it is a leaf, before it is looked into.
+      is_leaf_takes_path: whether `is_leaf` is given the key path in front of the value.
+
+    Returns:
+      A tree of the structure of `tree`.
+
+    Raises:
+      ValueError: the trees do not fit.
+
+    Example:
+      >>> mjax.tree.map_with_path(lambda path, x: mjax.tree_util.keystr(path), {"a": [1, 2]})
+      {'a': ["['a'][0]", "['a'][1]"]}
+    """
+    pairs, treedef = tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)
+    columns = [up_to(treedef, r) for r in rest]
+    return treedef.unflatten([f(path, leaf, *others)
+                              for (path, leaf), *others in zip(pairs, *columns, strict=True)])
+
+
+__all__ = ["tree_all", "tree_broadcast", "tree_map_with_path", "tree_reduce",
+           "tree_reduce_associative", "tree_transpose"]

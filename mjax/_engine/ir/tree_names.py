@@ -16,7 +16,7 @@ flatten_with_path: Final = alias(pytree.tree_flatten_with_path, "flatten_with_pa
 leaves: Final = alias(pytree.tree_leaves, "leaves", _HOME)
 leaves_with_path: Final = alias(pytree.tree_leaves_with_path, "leaves_with_path", _HOME)
 map: Final = alias(pytree.tree_map, "map", _HOME)
-map_with_path: Final = alias(pytree.tree_map_with_path, "map_with_path", _HOME)
+map_with_path: Final = alias(tree_functions.tree_map_with_path, "map_with_path", _HOME)
 reduce: Final = alias(tree_functions.tree_reduce, "reduce", _HOME)
 reduce_associative: Final = alias(
     tree_functions.tree_reduce_associative, "reduce_associative", _HOME)

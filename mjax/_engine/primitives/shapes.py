@@ -6,7 +6,6 @@ transposes; the other reductions are in `reductions`.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -387,56 +386,6 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     sizes = iter(shape)
     out = tuple(1 if i in places else next(sizes) for i in range(ndim))
     return broadcast_in_dim(array, out, kept)
-
-
-@boundary
-def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
-    """Repeats an array along new leading axes of the given sizes.
-
-    Args:
-      operand: array or scalar.
-      sizes: sizes of the new axes.
-
-    Returns:
-      An array of shape `(*sizes, *operand.shape)` and the dtype of `operand`.
-
-    Example:
-      >>> lax.broadcast(jnp.ones(3), (2,)).shape
-      (2, 3)
-    """
-    aval, sizes = typeof(operand), canonical_shape(tuple(sizes))
-    if not sizes and not is_reference(aval):
-        return array_of(operand)
-    dims = tuple(range(len(sizes), len(sizes) + len(aval.shape)))
-    return broadcast_in_dim(operand, (*sizes, *aval.shape), dims)
-
-
-@boundary
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """Merges the axes from `start_dimension` up to, but excluding, `stop_dimension`.
-
-    Args:
-      operand: array.
-      start_dimension: the first axis to merge; negative ones count from the end.
-      stop_dimension: the axis behind the last one to merge; None: all that follow.
-
-    Returns:
-      An array of the dtype of `operand`.
-
-    Raises:
-      ValueError: there is no axis between the two.
-
-    Example:
-      >>> lax.collapse(jnp.ones((2, 3, 4)), 0, 2).shape
-      (6, 4)
-    """
-    shape = typeof(operand).shape
-    low, high, _ = slice(start_dimension, stop_dimension).indices(len(shape))
-    if high < low:
-        msg = (f"collapse: the range of axes {start_dimension} to {stop_dimension} of shape "
-               f"{shape} is empty.")
-        raise ValueError(msg)
-    return reshape(operand, (*shape[:low], math.prod(shape[low:high]), *shape[high:]))
 
 
 # ---- copy ------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.schema import AxisNames
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add, div, mul
+from mjax._engine.primitives.composed import broadcast
 from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.primitives.emit import hlo, i64_attr, ir_type, reduce_ir
 from mjax._engine.primitives.iota import iota
@@ -35,7 +36,7 @@ from mjax._engine.primitives.reductions import (
     reduce_max_p,
     reduce_min_p,
 )
-from mjax._engine.primitives.shapes import broadcast, reduce_sum_p, scalar_of
+from mjax._engine.primitives.shapes import reduce_sum_p, scalar_of
 from mjax._engine.spmd.axes import (
     Batched,
     Groups,

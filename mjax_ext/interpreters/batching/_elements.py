@@ -20,6 +20,7 @@ Vmappable: TypeAlias = Any
 Elt: TypeAlias = Any
 MapSpec: TypeAlias = Any
 AxisSize: TypeAlias = Any
+#: Types of the functions that `register_vmappable` takes.
 GetIdx = Callable[[], Any]
 ToEltHandler = Callable[[Callable[..., Any], GetIdx, Vmappable, MapSpec], Elt]
 FromEltHandler = Callable[[Callable[..., Any], AxisSize, Elt, MapSpec], Vmappable]

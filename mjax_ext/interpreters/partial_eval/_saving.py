@@ -26,6 +26,7 @@ from mjax_ext._checked import as_jaxpr, flags_for
 #: residuals`.
 PartialEvalCustomResult = tuple[JaxprEqn | None, JaxprEqn | None, Sequence[bool], Sequence[bool],
                                 list[Var]]
+#: `(saveable, unks_in, inst_in, eqn) -> known eqn, staged eqn, unks_out, inst_out, residuals`.
 PartialEvalCustomRule = Callable[[Callable[..., Any], Sequence[bool], Sequence[bool], JaxprEqn],
                                  PartialEvalCustomResult]
 #: `(unks_in, inst_in, kept_outs_known, kept_outs_staged, number of residuals, known params, staged

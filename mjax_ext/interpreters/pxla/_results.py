@@ -37,6 +37,7 @@ def _token(aval: AbstractToken, sharding: Any, committed: bool) -> Handler:
     return lambda arrays: Token(make(arrays))
 
 
+#: Class of types -> `(type, sharding, committed) -> handler`, which makes values of buffers.
 global_result_handlers: Mapping[type, Callable[[Any, Any, bool], Handler]] = MappingProxyType(
     {ShapedArray: _array, AbstractToken: _token})
 

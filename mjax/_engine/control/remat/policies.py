@@ -258,6 +258,7 @@ def save_and_offload_only_these_names(
     return _Names(saved, True)
 
 
+#: Policies for `checkpoint`, which decide what is saved for derivatives, by name.
 checkpoint_policies: Final = SimpleNamespace(
     everything_saveable=everything_saveable,
     nothing_saveable=nothing_saveable,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mjax._engine.control.reduce import reduce as _reduce
+from mjax._engine.primitives.composed import broadcast as _broadcast
 from mjax._engine.primitives.composed import empty as _empty
 from mjax._engine.primitives.convolution import conv_general_dilated as _conv_general_dilated
 from mjax._engine.primitives.dot import dot as _dot
@@ -11,7 +12,6 @@ from mjax._engine.primitives.iota import broadcasted_iota as _broadcasted_iota
 from mjax._engine.primitives.ragged import ragged_dot as _ragged_dot
 from mjax._engine.primitives.ragged import ragged_dot_general as _ragged_dot_general
 from mjax._engine.primitives.rng import rng_bit_generator as _rng_bit_generator
-from mjax._engine.primitives.shapes import broadcast as _broadcast
 from mjax._engine.primitives.shapes import broadcast_in_dim as _broadcast_in_dim
 from mjax._engine.primitives.shapes import reduce_sum as _reduce_sum
 from mjax._engine.primitives.shapes import reshape as _reshape
