@@ -12,6 +12,7 @@ from mjax._engine.base.errors import LazyArgumentError, LazyTypeError, LazyValue
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.program_caches import forget_programs
 from mjax._engine.base.records import Record
+from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import alias, canonicalize_axis
 from mjax._engine.control.calls.static_arguments import Parameters, Static
@@ -25,6 +26,7 @@ from mjax._engine.runtime.arrays.devices import devices, local_devices
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct, aval_of
 from mjax._engine.runtime.arrays.shardings import NamedSharding
 from mjax._engine.runtime.dispatch.jit import jit
+from mjax._engine.runtime.dispatch.stages import JitFunction
 from mjax._engine.runtime.processes.distributed import is_initialized
 from mjax._engine.runtime.processes.multihost import (
     global_array_to_host_local_array,
@@ -147,10 +149,10 @@ _unnamed = _Unnamed()
 
 
 @boundary
-def pmap(fun: Callable[..., Any], axis_name: Hashable | None = None, *, in_axes: Any = 0,
+def pmap(fun: Callable[P, R], axis_name: Hashable | None = None, *, in_axes: Any = 0,
          out_axes: Any = 0, static_broadcasted_argnums: int | Iterable[int] = (),
          devices: Sequence[Any] | None = None, backend: str | None = None,
-         axis_size: int | None = None, donate_argnums: Any = ()) -> Callable[..., Any]:
+         axis_size: int | None = None, donate_argnums: Any = ()) -> JitFunction[P, R]:
     """Maps a function over devices, each of which has one slice of the arguments.
 
     New code should use `mjax.shard_map`. This function is a jitted one, over a mesh with one axis

@@ -198,9 +198,14 @@ def value_and_grad(fun: Callable[Concatenate[T, P], tuple[R, A]], argnums: Liter
                    has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
                    reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[tuple[R, A], T]]: ...
 @overload
-def value_and_grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
-                   holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
-                   ) -> Function[P, tuple[Any, Any]]: ...
+def value_and_grad(fun: Callable[P, R], argnums: int | Sequence[int] = 0,
+                   has_aux: Literal[False] = False, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Any = ()
+                   ) -> Function[P, tuple[R, Any]]: ...
+@overload
+def value_and_grad(fun: Callable[P, tuple[R, A]], argnums: int | Sequence[int] = 0,
+                   has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
+                   reduce_axes: Any = ()) -> Function[P, tuple[tuple[R, A], Any]]: ...
 @boundary
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
                    has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
@@ -326,7 +331,11 @@ def grad(fun: Callable[Concatenate[T, P], tuple[Any, A]], argnums: Literal[0] = 
          has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
          reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[T, A]]: ...
 @overload
-def grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+def grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False,
+         holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
+         ) -> Function[P, Any]: ...
+@overload
+def grad(fun: Callable[P, tuple[Any, A]], argnums: int | Sequence[int] = 0, has_aux: bool = False,
          holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
          ) -> Function[P, Any]: ...
 @boundary

@@ -93,9 +93,14 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return _apply(_index_of(pred), staged._replace(branches=Branches(staged.branches[::-1])))
 
 
-@boundary
-def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any,
-           operand: Any = NOT_GIVEN) -> R:
+@overload
+def switch(index: Any, branches: Sequence[Callable[[*Operands], R]], *operands: *Operands
+           ) -> R: ...
+@overload
+def switch(index: Any, branches: Sequence[Callable[[Any], R]], *, operand: Any) -> R: ...
+@boundary  # type: ignore[misc]
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any,
+           operand: Any = NOT_GIVEN) -> Any:
     """Applies one of several functions, chosen by an index.
 
     It means `branches[clip(index, 0, len(branches) - 1)](*operands)`, for an index that need

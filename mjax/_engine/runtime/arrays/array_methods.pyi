@@ -13,8 +13,10 @@ from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.runtime.arrays.annotations import ArrayLike, DTypeLike
 from mjax._engine.runtime.arrays.array import Array
 
+_Bound: TypeAlias = SupportsIndex | None
 _Entry: TypeAlias = (
-    SupportsIndex | slice | EllipsisType | Array | np.ndarray[Any, Any] | bool | np.bool_ | None)
+    SupportsIndex | slice[_Bound, _Bound, _Bound] | EllipsisType | Array | np.ndarray[Any, Any]
+    | bool | np.bool_ | None)
 _Index: TypeAlias = _Entry | tuple[_Entry | Sequence[int] | Sequence[bool], ...]
 _Axes: TypeAlias = int | Sequence[int] | None
 _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from mjax._engine.base.config import override
 from mjax._engine.base.errors import LazyValueError
@@ -29,6 +29,9 @@ from mjax._engine.tracing.interpreter import Tracer, interpreters
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.transforms.batching import AxisData
 from mjaxlib_shim import guards
+
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.annotations import ArrayLike
 
 device_put_p = EnginePrimitive("device_put", params={"device": Any, "src": Any})
 
@@ -78,6 +81,12 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Any:
         return put(converted(x, aval), aval, sharding)
 
 
+@overload
+def device_put(x: ArrayLike, device: Any = None, *, src: Any = None, donate: Any = False,
+               may_alias: Any = None) -> Array: ...
+@overload
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False,
+               may_alias: Any = None) -> Any: ...
 @boundary
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False,
                may_alias: Any = None) -> Any:

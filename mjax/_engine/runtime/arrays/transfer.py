@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import T
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
@@ -354,7 +355,7 @@ def _on_host(leaf: Any) -> Any:
 
 
 @boundary
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed; returns the tree.
 
     Raises the error of a failed computation.

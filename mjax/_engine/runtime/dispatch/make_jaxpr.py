@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.static_arguments import Parameters, with_static
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct, aval_of
 from mjax._engine.tracing.flat import (
@@ -22,6 +23,18 @@ from mjax._engine.tracing.reference import refuse_returned
 from mjax._engine.tracing.stage import stage
 
 
+@overload
+def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
+               axis_env: Sequence[tuple[Any, int]] | None = None,
+               return_shape: Literal[False] = False) -> Callable[..., Jaxpr]: ...
+@overload
+def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
+               axis_env: Sequence[tuple[Any, int]] | None = None, *, return_shape: Literal[True]
+               ) -> Callable[..., tuple[Jaxpr, Any]]: ...
+@overload
+def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
+               axis_env: Sequence[tuple[Any, int]] | None = None, return_shape: bool = False
+               ) -> Callable[..., Any]: ...
 @boundary
 def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = (),
                axis_env: Sequence[tuple[Any, int]] | None = None, return_shape: bool = False
