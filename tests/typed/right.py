@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, assert_type
 
 import numpy as np
@@ -12,6 +12,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import Array, lax, random
 from mjax.typing import ArrayLike, DTypeLike
+from mjax_ext.core import JaxprEqn
 
 x: Array = jnp.arange(3.0)
 
@@ -41,6 +42,22 @@ assert_type(x.ndim, int)
 assert_type([element for element in x], list[Array])
 assert_type(float(x[0]), float)
 assert_type(x.item(), Any)
+assert_type(x[np.int32(0)], Array)
+assert_type(x[x.argmax()], Array)
+assert_type(x[: x.size - 1], Array)
+assert_type(x[x[0] : x[1]], Array)
+assert_type(x[(slice(1, None), [0, 1])], Array)
+assert_type(x.at[0].get(), Array)
+assert_type(x + np.ones(3), Array)
+assert_type(np.float32(1) * x, Array)
+assert_type(2**x, Array)
+assert_type(~(x > 1) & (x < 2), Array)
+assert_type(abs(x), Array)
+assert_type(len(x), int)
+assert_type(int(x[0]), int)
+assert_type(bool(x[0] > 0), bool)
+assert_type(complex(x[0]), complex)
+assert_type(x.addressable_shards[0].index, tuple[slice, ...])
 
 # ---- functions
 assert_type(jnp.sum(x), Array)
@@ -57,6 +74,22 @@ assert_type(jnp.float32(1), Array)
 assert_type(jnp.linalg.norm(x), Array)
 assert_type(jnp.fft.fft(x), Array)
 assert_type(jnp.divmod(x, 2), tuple[Array, Array])
+assert_type(jnp.where(x > 1, x, 0), Array)
+assert_type(jnp.where(x > 1), tuple[Array, ...])
+assert_type(jnp.unique(x), Array)
+assert_type(jnp.linspace(0, 1), Array)
+assert_type(jnp.linspace(0, 1, retstep=True), tuple[Array, Array])
+assert_type(jnp.average(x, returned=True), tuple[Array, Array])
+assert_type(jnp.split(x, 3), list[Array])
+assert_type(jnp.linalg.svd(x).S, Array)
+assert_type(jnp.linalg.svd(x, compute_uv=False), Array)
+assert_type(jnp.linalg.qr(x, "r"), Array)
+eigenvalues, eigenvectors = jnp.linalg.eigh(x)
+assert_type(eigenvectors, Array)
+assert_type(jnp.linalg.slogdet(x).logabsdet, Array)
+assert_type(mjax.scipy.special.logsumexp(x, return_sign=True), tuple[Array, Array])
+assert_type(lax.sort(x), Array)
+assert_type(lax.sort((x, x)), tuple[Array, ...])
 assert_type(mjax.nn.relu(x), Array)
 assert_type(mjax.nn.softmax(x, axis=-1), Array)
 assert_type(mjax.scipy.special.erf(x), Array)
@@ -100,6 +133,14 @@ mjax.vmap(lambda x, y: x + y)(x, x)
 value, pullback = mjax.vjp(jnp.sin, x)
 assert_type(value, Array)
 assert_type(mjax.jvp(jnp.sin, (x,), (x,)), tuple[Array, Array])
+assert_type(mjax.vmap(mjax.grad(loss), in_axes=(None, 0))(params, x), dict[str, Array])
+assert_type(mjax.vmap(lambda p, y: p["w"] * y, in_axes=(None, 0))(params, x), Any)
+assert_type(mjax.value_and_grad(loss, argnums=(0, 1))(params, x), tuple[Array, Any])
+assert_type(mjax.make_jaxpr(loss)(params, x).eqns, list[JaxprEqn])
+assert_type(mjax.linearize(jnp.sin, x)[0], Array)
+assert_type(mjax.device_put(1.0), Array)
+assert_type(mjax.block_until_ready(params), dict[str, Array])
+mjax.pmap(loss, in_axes=(None, 0))(params, x).sum()
 
 
 @mjax.jit
@@ -133,6 +174,37 @@ class Model:
 assert_type(Model().apply(x), Array)
 
 
+class Methods:
+    @functools.partial(mjax.jit, static_argnums=0)
+    def by_partial(self, x: Array) -> Array:
+        return x
+
+    @mjax.jit(static_argnums=0)
+    def by_options(self, x: Array) -> Array:
+        return x
+
+    @functools.partial(mjax.vmap, in_axes=(None, 0))
+    def batched(self, x: Array) -> Array:
+        return x
+
+    @mjax.checkpoint
+    def recomputed(self, x: Array) -> Array:
+        return x
+
+    @staticmethod
+    @mjax.jit
+    def static(x: Array) -> Array:
+        return x
+
+
+Methods().by_partial(x)
+assert_type(Methods().by_options(x), Array)
+assert_type(Methods.by_options(Methods(), x), Array)
+assert_type(Methods().batched(x), Array)
+assert_type(Methods().recomputed(x), Array)
+assert_type(Methods.static(x), Array)
+
+
 @mjax.custom_jvp
 def clipped(x: Array, bound: float) -> Array:
     return jnp.clip(x, -bound, bound)
@@ -151,6 +223,23 @@ def identity(x: Array) -> Array:
 identity.defvjp(lambda x: (x, None), lambda _, ct: (ct,))
 assert_type(clipped(x, 1.0), Array)
 assert_type(identity(x), Array)
+
+
+@functools.partial(mjax.custom_vjp, nondiff_argnums=(1,))
+def scaled_gradient(x: Array, scale: float) -> Array:
+    return x
+
+
+def scaled_gradient_fwd(x: Array, scale: float) -> tuple[Array, None]:
+    return x, None
+
+
+def scaled_gradient_bwd(scale: float, residuals: None, ct: Array) -> tuple[Array]:
+    return (scale * ct,)
+
+
+scaled_gradient.defvjp(scaled_gradient_fwd, scaled_gradient_bwd)
+scaled_gradient(x, 2.0)
 
 
 # ---- control flow
@@ -172,9 +261,31 @@ assert_type(lax.fori_loop(0, 3, lambda i, s: State(s.total + i, s.steps), start)
 assert_type(lax.cond(True, jnp.sin, jnp.cos, x), Array)
 assert_type(lax.cond(x[0] > 0, lambda: x, lambda: -x), Array)
 assert_type(mjax.tree.map(jnp.sin, params), dict[str, Array])
+assert_type(mjax.tree.map(lambda a, b: a + b, params, params), dict[str, Array])
+assert_type(lax.switch(0, [jnp.sin, jnp.cos], x), Array)
+assert_type(lax.map(jnp.sin, x), Array)
+assert_type(lax.associative_scan(jnp.add, x), Array)
+leaves, treedef = mjax.tree.flatten(params)
+assert_type(treedef.num_leaves, int)
+assert_type(treedef.unflatten(leaves), Any)
+assert_type(mjax.tree_util.Partial(loss, params)(x), Array)
 mesh = mjax.make_mesh((1,), ("i",))
 mapped = mjax.shard_map(decorated, mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i"))
 assert_type(mapped(x), Array)
+assert_type(mesh.axis_names, tuple[Hashable, ...])
+assert_type(mesh.shape["i"], int)
+assert_type(mesh.size, int)
+assert_type(mesh.axis_types[0], mjax.sharding.AxisType)
+
+
+# ---- settings
+@mjax.disable_jit()
+def slowly(x: Array) -> Array:
+    with mjax.enable_x64(True), mjax.debug_nans(), mjax.default_matmul_precision("float32"):
+        return x
+
+
+assert_type(slowly(x), Array)
 
 
 # ---- annotations
