@@ -19,6 +19,7 @@ from mjax._engine.ir.schema import Examples, Schema, schema_of
 from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
 from mjax._engine.tracing.registration import (
+    BEFORE,
     CALLS,
     check_left_out,
     check_platform,
@@ -26,6 +27,7 @@ from mjax._engine.tracing.registration import (
     check_rules,
     mark_derived,
     note_birth,
+    note_owner,
     refuse_derived,
     refuse_examples,
 )
@@ -46,11 +48,6 @@ registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 
 #: The fields that hold rules; lowerings have a table.
 _RULES = tuple(field for field in CALLS if field != "lowering")
-
-#: Rule -> the one that is asked for in its place, if there is one.
-_BEFORE: dict[str, Any] = {"batch": "axis_batch", "jvp": "linearize"}
-#: The reverse.
-_INSTEAD = {before: rule for rule, before in _BEFORE.items()}
 
 
 class Primitive:
@@ -116,8 +113,11 @@ class Primitive:
         *_RULES,
         "__dict__",
         "__weakref__",
+        "agreed",
         "applied",
+        "compared",
         "derived",
+        "effectful",
         "exact_params",
         "executables",
         "foreign",
@@ -187,6 +187,12 @@ class Primitive:
         self.derived: set[str] = set()
         #: Names of rules that are not the engine's, and ("lowering", platform) for each lowering.
         self.foreign: set[Any] = set()
+        #: Whether results of its rules are compared with the abstract evaluation.
+        self.compared = not self.own
+        #: Whether the abstract evaluation gives effects, too.
+        self.effectful = False
+        #: (types of results, types of operands, params) that agree with the abstract evaluation.
+        self.agreed = ProgramCache()
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.
@@ -319,7 +325,7 @@ class Primitive:
         if self.applied or not self.own:
             check_rule(self, "lowering", rule)
         self.lowerings[platform] = rule
-        self._mark(("lowering", platform))
+        note_owner(self, ("lowering", platform))
         self._forget()
         return rule
 
@@ -412,13 +418,15 @@ class Primitive:
             mark_derived(rule, self)
         else:
             refuse_derived(self, field, rule)
-            if (before := _BEFORE.get(field)) in self.derived:
+            if (before := BEFORE.get(field)) in self.derived:
                 self.undefine(before)
         object.__setattr__(self, field, rule)
-        self._mark(field, derived)
+        note_owner(self, field, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
-        if field == "staging":
+        if field == "abstract_eval":
+            self.effectful = not hasattr(rule, "adapts")
+        elif field == "staging":
             # Staging looks for the rule where it does not know the type.
             self.types = Unkept()
         (self.derived.add if derived else self.derived.discard)(field)
@@ -430,7 +438,7 @@ class Primitive:
         object.__setattr__(self, field, None)
         if field == "staging":
             self.types = ProgramCache()
-        self.foreign.discard(field)
+        note_owner(self, field, None)
         self.derived.discard(field)
         self._forget()
 
@@ -455,18 +463,9 @@ class Primitive:
           'left out: Dice have no derivative: take their expectation.'
         """
         check_left_out(self, rule, reason)
-        for field in filter(None, (rule, _BEFORE.get(rule))):
+        for field in filter(None, (rule, BEFORE.get(rule))):
             self.undefine(field)
         self.left_out = {**self.left_out, rule: reason}
-
-    def _mark(self, name: Any, derived: bool = False) -> None:
-        """Notes whose a rule is: the engine's own primitives have theirs before they are applied,
-        and a frame's rules are the engine's on any primitive."""
-        ours = not self.applied if self.own else derived and self.frame is not None
-        (self.foreign.discard if ours else self.foreign.add)(name)
-        if self.left_out:
-            rule = _INSTEAD.get(name, name)
-            self.left_out = {k: why for k, why in self.left_out.items() if k != rule}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An assignment to a rule defines it."""
@@ -602,7 +601,7 @@ class Primitive:
 
 
 class EnginePrimitive(Primitive):
-    """A primitive of the engine's own: its rules are tested, so their results are not checked."""
+    """A primitive of the engine's own: tests hold its rules to each other, no check at run time."""
 
     __slots__ = ()
     own = True

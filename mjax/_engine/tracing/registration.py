@@ -64,6 +64,11 @@ CALLS = {
     "users_rule": Call(("params",), params=False),
 }
 
+#: Rule -> the one that is asked for in its place, if there is one.
+BEFORE: dict[str, Any] = {"batch": "axis_batch", "jvp": "linearize"}
+#: The reverse.
+_INSTEAD = {before: rule for rule, before in BEFORE.items()}
+
 
 class Taken(Record):
     """The arguments that a function takes, by its signature.
@@ -303,6 +308,27 @@ def check_left_out(primitive: Any, rule: str, reason: str) -> None:
         msg = (f"primitive {primitive.name!r} is without the {rule_name(rule)}: say why in a "
                f"sentence for its users, not {reason!r}.")
         raise ValueError(msg)
+
+
+def note_owner(primitive: Any, rule: Any, derived: bool | None = False) -> None:
+    """Notes whose a rule is, as it is set or removed.
+
+    The engine's own primitives have theirs before they are applied, and a frame's rules are the
+    engine's on any primitive. An engine primitive with a rule of a user's is compared as the user's
+    own are (`Primitive.compared`).
+
+    Args:
+      primitive: the primitive.
+      rule: the field of its record; ("lowering", platform) for a lowering.
+      derived: whether a helper made it; None: there is no rule any more.
+    """
+    ours = derived is None or (not primitive.applied if primitive.own else
+                               derived and primitive.frame is not None)
+    (primitive.foreign.discard if ours else primitive.foreign.add)(rule)
+    primitive.compared = not primitive.own or bool(primitive.foreign)
+    if primitive.left_out and derived is not None:
+        name = _INSTEAD.get(rule, rule)
+        primitive.left_out = {k: why for k, why in primitive.left_out.items() if k != name}
 
 
 # ---- primitives of one name ------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -36,6 +37,7 @@ from mjax._engine.tracing.rule_errors import (
     describe_value,
     name_rule,
 )
+from mjax._engine.tracing.rule_results import refuse_misfits, types_of
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
@@ -62,6 +64,7 @@ class AxisData(Record):
 
 
 _element_types = BoundedCache()
+_AVAL = repeat("aval")
 
 
 def element_type(aval: AbstractValue, dim: int) -> AbstractValue:
@@ -131,20 +134,54 @@ class BatchInterpreter(Interpreter):
             if (not batched and not primitive.always and not self.names_axis(primitive, params)
                     and (primitive.frame is None or not primitive.frame.writes(params))):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-            # First: an effect that is refused must not happen.
-            declared = primitive.declared([typeof(arg) for arg in args], params, "batchable")
-            out, out_dims = self.apply(primitive, args, values, dims, params)
+            if primitive.effectful:  # An effect that is refused must not happen.
+                primitive.declared(list(map(typeof, args)), params, "batchable")
+            try:
+                pair = self.apply(primitive, args, values, dims, params)
+            except Exception:
+                refuse_misfits(primitive, args, params, "batchable")
+                raise
         finally:
             thread.interpreter = self
-        if not primitive.multiple_results:
-            return self.result(primitive, out, out_dims, declared)
-        if (out_dims is None or isinstance(out_dims, int)) and isinstance(out, (list, tuple)):
-            out_dims = [out_dims] * len(out)
-        check_lists(primitive, "batch", (out, out_dims),
-                    None if declared is None else len(declared),
-                    "a list of results and one of batch dimensions")
-        return list(map(self.result, repeat(primitive), out, out_dims,
-                        repeat(None) if declared is None else declared))
+        try:
+            out, out_dims = pair
+            if primitive.multiple_results:
+                elements = primitive.agreed[
+                    tuple(types_of(out)), tuple(out_dims), self.axis.size,
+                    *map(getattr, args, _AVAL, args), *params.items()]
+                return [o if d is None else BatchTracer(self, o, d, e)
+                        for o, d, e in zip(out, out_dims, elements, strict=True)]
+            element = primitive.agreed[
+                out.aval, out_dims, self.axis.size, *map(getattr, args, _AVAL, args),
+                *params.items()]
+            return out if out_dims is None else BatchTracer(self, out, out_dims, element)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            pass  # The first result of these types.
+        return self.compare(primitive, args, params, pair)
+
+    def compare(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any],
+                pair: Any) -> Any:
+        """The results of a rule, compared with the abstract evaluation; notes types that agree."""
+        several = primitive.multiple_results
+        out, dim = as_pair(primitive, "batch", pair, "the result and its batch dimension")
+        declared = primitive.declared(list(map(typeof, args)), params, "batchable")
+        if several and (dim is None or isinstance(dim, int)) and isinstance(out, (list, tuple)):
+            dim = [dim] * len(out)
+        if several:
+            check_lists(primitive, "batch", (out, dim), None if declared is None else len(declared),
+                        "a list of results and one of batch dimensions")
+        outs, dims = (out, dim) if several else ([out], [dim])
+        known = repeat(None) if declared is None else declared if several else [declared]
+        results = list(map(self.result, repeat(primitive), outs, dims, known))
+        if declared is not None:
+            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
+                types = tuple(types_of(outs)), tuple(dims)
+                elements = [r.aval for r in results]
+                primitive.agreed.put(
+                    (*(types if several else sum(types, ())), self.axis.size,
+                     *map(getattr, args, _AVAL, args), *params.items()),
+                    elements if several else elements[0])
+        return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         parent: Any = self.parent
@@ -160,7 +197,7 @@ class BatchInterpreter(Interpreter):
 
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:
-        """The result of the primitive's rule; runs with the parent current."""
+        """What the primitive's rule returns; runs with the parent current."""
         rule = primitive.axis_batch or primitive.batch
         if rule is None:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
@@ -169,12 +206,11 @@ class BatchInterpreter(Interpreter):
         if not primitive.own:  # tuples, as JAX gives them: authors make them params
             given = tuple(values), tuple(dims)
         try:
-            result = (rule(*given, **params) if primitive.axis_batch is None else
-                      rule(self.axis, *given, **params))
+            return (rule(*given, **params) if primitive.axis_batch is None else
+                    rule(self.axis, *given, **params))
         except Exception as error:
             name_rule(error, primitive, "batch", params)
             raise
-        return as_pair(primitive, "batch", result, "the result and its batch dimension")
 
     def names_axis(self, primitive: Primitive, params: dict[str, Any]) -> bool:
         """Whether a collective refers to this interpreter's axis."""

@@ -10,6 +10,7 @@ Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -36,6 +37,7 @@ from mjax._engine.tracing.rule_errors import (
     describe_value,
     name_rule,
 )
+from mjax._engine.tracing.rule_results import refuse_misfits, types_of
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import vary_as
@@ -76,6 +78,14 @@ class JVPTracer(Tracer):
         return self.primal.provenance() if isinstance(self.primal, Tracer) else ""
 
 
+def tracer_of(interp: Interpreter, primal: Any, tangent: Any, aval: Any) -> JVPTracer:
+    """`JVPTracer(interp, primal, tangent)` for a primal of known type."""
+    tracer = object.__new__(JVPTracer)
+    tracer.interp, tracer.aval = interp, aval
+    tracer.primal, tracer.tangent = primal, tangent
+    return tracer
+
+
 class JVPInterpreter(Interpreter):
     """Pushes tangents forward."""
 
@@ -103,18 +113,63 @@ class JVPInterpreter(Interpreter):
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             for i in constants:
                 tangents[i] = Zero(typeof(primals[i]).to_tangent())
-            # First: an effect that is refused must not happen.
-            declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
-            out, tangent = self.differentiate(primitive, primals, tangents, params)
+            if primitive.effectful:  # An effect that is refused must not happen.
+                primitive.declared(list(map(typeof, primals)), params, "differentiable")
+            try:
+                pair = self.differentiate(primitive, primals, tangents, params)
+            except Exception:
+                refuse_misfits(primitive, primals, params, "differentiable")
+                raise
         finally:
             thread.interpreter = self
+        if primitive.compared:
+            try:
+                out, tangent = pair
+                if primitive.multiple_results:
+                    inexact = primitive.agreed[tuple(types_of(out)), tuple(types_of(tangent)),
+                                               *types_of(tangents), *params.items()]
+                    return [tracer_of(self, o, t, o.aval) if i and type(t) is not Zero else o
+                            for o, t, i in zip(out, tangent, inexact, strict=True)]
+                aval = out.aval
+                if primitive.agreed[aval, tangent.aval, *types_of(tangents), *params.items()]:
+                    return out if type(tangent) is Zero else tracer_of(self, out, tangent, aval)
+                return out
+            except (AttributeError, KeyError, TypeError, ValueError):
+                pass  # The first result of these types.
+            return self.compare(primitive, primals, tangents, params, pair)
+        out, tangent = pair
         if primitive.multiple_results:
-            check_lists(primitive, self.rule_name(primitive), (out, tangent),
-                        None if declared is None else len(declared),
+            return list(map(self.result, repeat(primitive), out, tangent))
+        if type(tangent) is Zero:
+            return out
+        try:
+            aval = out.aval
+            if tangent.aval is aval and aval.inexact:
+                return tracer_of(self, out, tangent, aval)
+        except AttributeError:
+            pass  # It is a NumPy array or a number.
+        return self.result(primitive, out, tangent)
+
+    def compare(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
+                params: dict[str, Any], pair: Any) -> Any:
+        """The results of a rule, compared with the abstract evaluation; notes types that agree."""
+        rule, several = self.rule_name(primitive), primitive.multiple_results
+        out, tangent = as_pair(primitive, rule, pair, "a primal and a tangent")
+        declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
+        if several:
+            check_lists(primitive, rule, (out, tangent), None if declared is None else len(declared),
                         "a list of primals and one of tangents")
-            return list(map(self.result, repeat(primitive), out, tangent,
-                            repeat(None) if declared is None else declared))
-        return self.result(primitive, out, tangent, declared)
+        outs, dots = (out, tangent) if several else ([out], [tangent])
+        known = repeat(None) if declared is None else declared if several else [declared]
+        results = list(map(self.result, repeat(primitive), outs, dots, known))
+        if declared is not None and all(map(_as_given, outs, dots, results)):
+            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
+                types = tuple(types_of(outs)), tuple(types_of(dots))
+                inexact = tuple([aval.inexact for aval in types[0]])
+                primitive.agreed.put(
+                    (*(types if several else sum(types, ())), *types_of(tangents), *params.items()),
+                    inexact if several else inexact[0])
+        return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         with refusing(self, call.outside):
@@ -129,19 +184,18 @@ class JVPInterpreter(Interpreter):
 
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
-        """Primal and tangent results; runs with the parent current."""
+        """What the rule returns: primal and tangent results. Runs with the parent current."""
         rule = primitive.jvp
         if rule is None:
             primitive.declared(list(map(typeof, primals)), params, "differentiable")
             rule = primitive.missing("jvp", operands=len(primals), params=params)
         try:
-            result = rule(primals, tangents, **params)
+            return rule(primals, tangents, **params)
         except Exception as error:
             name_rule(error, primitive, "jvp", params)
             raise
-        return as_pair(primitive, "jvp", result, "a primal and a tangent")
 
-    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any) -> Any:
+    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any = None) -> Any:
         """A tracer, or the bare primal if the tangent is zero; checks the types of both."""
         try:
             aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)
@@ -155,17 +209,24 @@ class JVPInterpreter(Interpreter):
         if actual is None:
             return primal
         if actual is aval and aval.inexact:
-            return JVPTracer(self, primal, tangent)
+            return tracer_of(self, primal, tangent, aval)
         expected = aval.to_tangent()
         if actual is not expected and not same_type_but_weak(actual, expected):
             cast = call_with(self.parent, vary_as, tangent, actual, expected)
             if cast is not None:
-                return JVPTracer(self, primal, cast)
+                return tracer_of(self, primal, cast, aval)
             bad_rule_result(primitive, self.rule_name(primitive), lambda: (
                 f"returned a tangent of type {actual} for a result of type {aval}; it must have "
                 f"type {expected}."))
         # The tangent of an integer is float0, which is always zero.
-        return JVPTracer(self, primal, tangent) if aval.inexact else primal
+        return tracer_of(self, primal, tangent, aval) if aval.inexact else primal
+
+
+def _as_given(primal: Any, tangent: Any, result: Any) -> bool:
+    """Whether a result has the tangent that the rule gave, and a zero is of the right type."""
+    if type(tangent) is Zero:
+        return bool(tangent.aval == typeof(primal).to_tangent())
+    return result is primal or result.tangent is tangent
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],

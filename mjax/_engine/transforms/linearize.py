@@ -69,15 +69,19 @@ class LinearizeInterpreter(JVPInterpreter):
         rule = primitive.linearize
         if rule is None:
             pair = super().differentiate(primitive, primals, tangents, params)
-            outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
-            unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
+            try:
+                outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
+                unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
+            except (TypeError, ValueError):
+                return pair  # It is refused there.
             if not any(unknown):
                 return pair
             if primitive.users_rule is None and all(
                     map(self.parent.is_unknown, selected(unknown, dots))):
                 # One equation gives both: it is part of the linear program, with known primals.
                 # A rule of `custom_jvp` is named instead: its results are exchanged.
-                return call_with(self.parent, primitive.bind, *primals, **params), pair[1]
+                return call_with(self.parent, primitive.bind, *primals, **params), (
+                    dots if primitive.multiple_results else dots[0])
             self.culprit = self.culprit or (primitive, params, here())
             return pair
         nonzeros = [type(t) is not Zero for t in tangents]

@@ -155,13 +155,16 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
             not_linear(primitive)  # rules of the engine are tested, so their use is at fault
         name_rule(error, primitive, "transpose", params)
         raise
-    if not isinstance(results, (list, tuple)) or len(results) != len(operands):
+    if (type(results) is not list and not isinstance(results, (list, tuple))
+            or len(results) != len(operands)):
         bad_rule_result(primitive, "transpose", lambda: (
             f"returned {describe_value(results)}; it must return a list of {len(operands)}, one "
             "cotangent or None per operand."))
     for atom, operand, result in zip(invars, operands, results):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-            result = _checked(primitive, atom, result)
+            aval = atom.aval
+            if getattr(result, "aval", None) is not aval or not aval.inexact:
+                result = _checked(primitive, atom, result)
             known = cotangents.get(atom)
             cotangents[atom] = result if known is None else add_tangents(known, result)
 
