@@ -86,13 +86,30 @@ def rotation(name: str) -> Primitive:
 
 
 def squaring(name: str) -> Primitive:
-    """A nonlinear one with a rule `linearize`."""
+    """A nonlinear one with a rule `linearize`; its slope has a rule `dce`."""
     p = Primitive(name, params={})
     p.def_abstract_eval(lambda x: x)
 
     @p.def_linearize
     def linearize(nonzeros: Any, x: Any) -> Any:
-        return p.bind(x), True, lax.mul(x, 2.0), lambda slope, dot: lax.mul(slope, dot)
+        return p.bind(x), True, lax.mul(x, x), lambda slope, dot: scaled.bind(slope, dot)
+
+    scaled = product(f"slope of {name}")
+
+    @scaled.def_dce
+    def dce(used: Any, eqn: Any) -> Any:
+        return ([True, True], eqn) if used[0] else ([False, False], None)
+
+    return p
+
+
+def unrolled(name: str) -> Primitive:
+    """The linear one with a rule `partial_eval`, by which another one stands for it."""
+    p, other = linear(name), linear(f"other {name}")
+
+    @p.def_partial_eval
+    def partial_eval(interp: Any, x: Any, *, by: float) -> Any:
+        return other.bind(x, by=by)
 
     return p
 

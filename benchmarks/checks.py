@@ -2,14 +2,15 @@
 
     python -m benchmarks.checks
 
-Each program is traced as it is, and with the checks taken out. The numbers of bytecodes that ran do
-not depend on the machine or its load. The checks are those of params against schemas, of rules as
-they are registered, and of the form of what rules return; notes on errors cost nothing until a rule
-raises. The third column is their part; the goal is 3 percent of each trace. A primitive is defined
-once, so that the last line, which compares its rules with each other, has no goal.
+Each program is traced as it is, and by an engine without any check (`benchmarks.unchecked`). The
+numbers of bytecodes that ran do not depend on the machine or its load. The checks are those of
+params against schemas, of rules as they are registered, of the form of what rules return, and of
+its types; notes on errors cost nothing until a rule raises. The last column is their part; the goal
+is 3 percent of each trace. A negative part is that of an application without checks which computes
+a type that one with checks finds beside the checks' result.
 
-The last column adds the comparison of the types of results with the abstract evaluation, in code
-that also casts them and makes tracers.
+A primitive is defined once, so that the last line, which compares its rules with each other, has no
+goal.
 """
 
 from __future__ import annotations
@@ -24,15 +25,24 @@ from unittest import mock
 import numpy as np
 
 import mjax
-from benchmarks.rows import chain, scalar
-from mjax import lax
+from benchmarks import unchecked
+from benchmarks.authored import (
+    applied,
+    linear,
+    product,
+    rotation,
+    scaling,
+    squaring,
+    unrolled,
+)
+from benchmarks.rows import chain
 from mjax._engine.tracing import primitive
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.symbolic import Zero
-from mjax._engine.transforms import batching as batching_transform
-from mjax._engine.transforms import jvp as jvp_transform
-from mjax._engine.transforms import linearize, transpose
-from mjax_ext.interpreters import ad, batching, mlir
+from mjax._engine.transforms import dce, transpose
+from mjax._engine.transforms.batching import BatchInterpreter
+from mjax._engine.transforms.jvp import JVPInterpreter
+from mjax._engine.transforms.linearize import LinearizeInterpreter
+from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
 
 GOAL = 0.03
 EQUATIONS = 100
@@ -49,36 +59,18 @@ class Check(NamedTuple):
     without: Callable[..., Any]
 
 
-def _types(p: Any, result: Any, operands: int) -> Any:
-    return (result[0] if p.multiple_results else [result[0]]), result[1]
-
-
 CHECKS = [
     Check(Primitive, "check_params", lambda self, params: None),
     Check(primitive, "check_rule", lambda *args: None),
     Check(primitive, "refuse_derived", lambda *args: None),
     Check(primitive, "note_birth", lambda p: None),
-    Check(primitive, "types_of_result", _types),
-    *(Check(module, "as_pair", lambda p, rule, result, *more: result)
-      for module in (jvp_transform, batching_transform)),
-    *(Check(module, "check_lists", lambda *args: None)
-      for module in (jvp_transform, batching_transform, linearize)),
-]
-
-
-
-def _jvp_result(self: Any, p: Any, primal: Any, tangent: Any, declared: Any) -> Any:
-    return primal if type(tangent) is Zero else jvp_transform.JVPTracer(self, primal, tangent)
-
-
-def _batched(self: Any, p: Any, value: Any, dim: Any, declared: Any) -> Any:
-    return value if dim is None else batching_transform.BatchTracer(self, value, dim)
-
-
-TYPES_OF_RESULTS = [
-    Check(jvp_transform.JVPInterpreter, "result", _jvp_result),
-    Check(batching_transform.BatchInterpreter, "result", _batched),
-    Check(transpose, "_checked", lambda p, var, ct: ct),
+    Check(primitive, "types_of_result", unchecked.types_of_result),
+    Check(JVPInterpreter, "process", unchecked.jvp_process),
+    Check(LinearizeInterpreter, "differentiate", unchecked.linearized),
+    Check(PartialEvalInterpreter, "process", unchecked.partial_eval_process),
+    Check(BatchInterpreter, "process", unchecked.batch_process),
+    Check(transpose, "_transpose_equation", unchecked.transpose_equation),
+    Check(dce, "pruned", unchecked.pruned),
 ]
 
 
@@ -117,70 +109,73 @@ def bytecodes(call: Callable[[], Any]) -> int:
 # ---- programs --------------------------------------------------------------------------
 
 
-def scaling(name: str) -> Primitive:
-    """A user's primitive with a schema and all rules."""
-    p = Primitive(name, params={"by": float})
-    p.def_abstract_eval(lambda x, *, by: x)
-    mlir.register_lowering(p, mlir.lower_fun(lambda x, *, by: lax.mul(x, by), False))
-    ad.deflinear(p, lambda ct, *, by: [p.bind(ct, by=by)])
-    batching.defvectorized(p)
-    return p
-
-
-def applied(p: Primitive, count: int = EQUATIONS) -> Callable[[Any], Any]:
-    """A function of that many applications."""
-
-    def f(x: Any) -> Any:
-        for _ in range(count):
-            x = p.bind(x, by=2.0)
-        return x
-
-    return f
-
-
 def fresh() -> np.ndarray[Any, Any]:
     """An array of a type that was not seen before."""
     return np.ones(next(_shapes), np.float32)
 
 
-def programs() -> dict[str, Callable[[], Any]]:
-    """The traced programs, by name; the first call warms caches."""
-    x, xs = np.ones(3, np.float32), np.ones((2, 3), np.float32)
-    p = scaling("scaling")
+TRANSFORMS = {
+    "jvp": lambda f: lambda *xs: mjax.jvp(f, xs, xs),
+    "grad": lambda f: mjax.grad(lambda *xs: f(*xs).sum()),
+    "vmap": lambda f: lambda *xs: mjax.vmap(f)(*(x[None] for x in xs)),
+    "vmap of grad": lambda f: lambda *xs: mjax.vmap(
+        mjax.grad(lambda *xs: f(*xs).sum()))(*(x[None] for x in xs)),
+}
+
+
+def programs(count: int = EQUATIONS) -> dict[str, Callable[[], Any]]:
+    """The traced programs of so many equations, by name; the first call warms caches."""
+    x = np.ones(3, np.float32)
     trace = lambda f, *args: mjax.make_jaxpr(f)(*args)
-    return {
-        "engine's primitives": lambda: trace(chain(mjax, EQUATIONS), x),
-        "engine's, of a new type": lambda: trace(chain(mjax, EQUATIONS), fresh()),
-        "grad of engine's": lambda: trace(mjax.grad(scalar(mjax, EQUATIONS)), x),
-        "vmap of engine's": lambda: trace(mjax.vmap(chain(mjax, EQUATIONS)), xs),
-        "user's primitive": lambda: trace(applied(p), x),
-        "user's, of a new type": lambda: trace(applied(p), fresh()),
-        "jvp of user's": lambda: trace(lambda v: mjax.jvp(applied(p), (v,), (v,)), x),
-        "vmap of user's": lambda: trace(mjax.vmap(applied(p)), xs),
-        DEFINITION: lambda: scaling("scaling"),
+    plain = scaling("scaling")
+    functions: dict[str, tuple[Any, int, Sequence[str]]] = {
+        "engine's primitives": (chain(mjax, count), 1, list(TRANSFORMS)),
+        "helpers' rules": (applied(plain, count, by=2.0), 1, list(TRANSFORMS)),
+        "own rules, one operand": (
+            applied(linear("linear"), count, by=2.0), 1, list(TRANSFORMS)),
+        "own rules, two operands": (
+            applied(product("product"), count), 2, list(TRANSFORMS)),
+        "own rules, two results": (
+            applied(rotation("rotation"), count, angle=0.5), 2, list(TRANSFORMS)),
+        "own rules, a number": (
+            lambda x: applied(number, count)(x, 2.0), 1, list(TRANSFORMS)),
+        "own linearize and dce": (applied(squaring("squaring"), count), 1, ["grad"]),
+        "own partial_eval": (applied(unrolled("unrolled"), count, by=2.0), 1, ["grad"]),
     }
+    number = product("product with a number")
+    found: dict[str, Callable[[], Any]] = {}
+    for name, (f, operands, transforms) in functions.items():
+        found[name] = lambda f=f, n=operands: trace(f, *[x] * n)  # type: ignore[misc]
+        for transform in transforms:
+            g = TRANSFORMS[transform](f)
+            found[f"{name}, {transform}"] = (  # type: ignore[misc]
+                lambda g=g, n=operands: trace(g, *[x] * n))
+    found["engine's, of a new type"] = lambda: trace(chain(mjax, count), fresh())
+    found["helpers', of a new type"] = lambda: trace(applied(plain, count, by=2.0), fresh())
+    found[DEFINITION] = lambda: scaling("scaling")
+    return found
 
 
-def shares() -> Iterator[tuple[str, int, int, int]]:
-    """Name of a program, bytecodes with the checks, without, and without those of types, too."""
+def shares(start: str = "", count: int = EQUATIONS) -> Iterator[tuple[str, int, int]]:
+    """Name of a program that starts so, bytecodes with the checks, and without."""
     least = lambda call: min(bytecodes(call) for _ in range(3))  # caches grow now and then
-    for name, call in programs().items():
+    for name, call in programs(count).items():
+        if not name.startswith(start):
+            continue
         call()
-        found = [least(call)]
-        for checks in CHECKS, CHECKS + TYPES_OF_RESULTS:
-            with without(checks):
-                call()
-                found.append(least(call))
-        yield name, *found
+        checked = least(call)
+        with without(CHECKS):
+            call()
+            yield name, checked, least(call)
 
 
 def main() -> None:
     """Prints the table."""
-    print(f"{'':28}{'checked':>10}{'without':>10}{'checks':>9}{'and types':>11}")
-    for name, checked, bare, untyped in shares():
-        share, more = 1 - bare / checked, 1 - untyped / checked
+    print(f"{'':38}{'checked':>10}{'without':>10}{'checks':>9}")
+    for name, checked, bare in shares():
+        share = 1 - bare / checked
         missed = "  missed" if name != DEFINITION and share > GOAL else ""
-        print(f"{name:28}{checked:10}{bare:10}{share:9.2%}{more:11.2%}{missed}")
+        print(f"{name:38}{checked:10}{bare:10}{share:9.2%}{missed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -325,7 +325,7 @@ class Primitive:
         if self.applied or not self.own:
             check_rule(self, "lowering", rule)
         self.lowerings[platform] = rule
-        note_owner(self, ("lowering", platform))
+        note_owner(self, ("lowering", platform), rule)
         self._forget()
         return rule
 
@@ -421,7 +421,7 @@ class Primitive:
             if (before := BEFORE.get(field)) in self.derived:
                 self.undefine(before)
         object.__setattr__(self, field, rule)
-        note_owner(self, field, derived)
+        note_owner(self, field, rule, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
         if field == "abstract_eval":
@@ -438,7 +438,8 @@ class Primitive:
         object.__setattr__(self, field, None)
         if field == "staging":
             self.types = ProgramCache()
-        note_owner(self, field, None)
+        self.foreign.discard(field)
+        self.compared = not self.own or bool(self.foreign)
         self.derived.discard(field)
         self._forget()
 

@@ -20,7 +20,7 @@ from mjax._engine.base.platforms import PLATFORMS
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import closest, counted
 from mjax._engine.ir.source import warn
-from mjax._engine.tracing.rule_errors import rule_name
+from mjax._engine.tracing.rule_errors import innermost, rule_name
 
 
 class Call(Record):
@@ -310,24 +310,28 @@ def check_left_out(primitive: Any, rule: str, reason: str) -> None:
         raise ValueError(msg)
 
 
-def note_owner(primitive: Any, rule: Any, derived: bool | None = False) -> None:
-    """Notes whose a rule is, as it is set or removed.
+def note_owner(primitive: Any, field: Any, rule: Any, derived: bool = False) -> None:
+    """Notes whose a rule is, as it is set.
 
-    The engine's own primitives have theirs before they are applied, and a frame's rules are the
-    engine's on any primitive. An engine primitive with a rule of a user's is compared as the user's
-    own are (`Primitive.compared`).
+    Rules of the engine's own primitives are the engine's if its modules wrote them, and no program
+    has applied the primitive. A frame's rules are the engine's on any primitive. An engine
+    primitive with a rule of a user's is compared as the user's own are (`Primitive.compared`).
 
     Args:
       primitive: the primitive.
-      rule: the field of its record; ("lowering", platform) for a lowering.
-      derived: whether a helper made it; None: there is no rule any more.
+      field: the field of its record; ("lowering", platform) for a lowering.
+      rule: the rule.
+      derived: whether a helper made it.
     """
-    ours = derived is None or (not primitive.applied if primitive.own else
-                               derived and primitive.frame is not None)
-    (primitive.foreign.discard if ours else primitive.foreign.add)(rule)
+    if primitive.own:
+        module = getattr(innermost(rule), "__module__", None) or ""
+        ours = not primitive.applied and module.startswith(("mjax.", "mjax_ext."))
+    else:
+        ours = derived and primitive.frame is not None
+    (primitive.foreign.discard if ours else primitive.foreign.add)(field)
     primitive.compared = not primitive.own or bool(primitive.foreign)
-    if primitive.left_out and derived is not None:
-        name = _INSTEAD.get(rule, rule)
+    if primitive.left_out:
+        name = _INSTEAD.get(field, field)
         primitive.left_out = {k: why for k, why in primitive.left_out.items() if k != name}
 
 

@@ -242,7 +242,7 @@ def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: 
     error: Any = LazyTypeError(lambda: (
         f"{rule_text(primitive, rule, function)} {what()}\n{applied_at(source)}"))
     error.told = primitive, rule
-    raise error
+    raise error from None
 
 
 def as_pair(primitive: Any, rule: str, result: Any, meaning: str, source: Any = None) -> Any:
@@ -374,13 +374,18 @@ def _closed_over(params: Mapping[str, Any]) -> str:
     return ""
 
 
-def where(rule: Any) -> str:
-    """`file:line` of a rule."""
+def innermost(rule: Any) -> Any:
+    """The function that an author wrote, of a rule that a helper made from it."""
     while True:
         inner = getattr(rule, "__wrapped__", getattr(rule, "func", getattr(rule, "function", None)))
         if inner is None or inner is rule:
-            break
+            return rule
         rule = inner
+
+
+def where(rule: Any) -> str:
+    """`file:line` of a rule."""
+    rule = innermost(rule)
     code = getattr(rule, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(rule)
 

@@ -8,6 +8,7 @@ that were compared once are looked up (`Primitive.agreed`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import Any, NoReturn
@@ -93,21 +94,23 @@ def types_of_result(primitive: Any, result: Any, operands: int) -> tuple[Any, An
     return outs, effects
 
 
-def check_values(primitive: Any, rule: str, out: Any, avals: Sequence[Any],
+def check_values(primitive: Any, rule: str, out: Any, operands: Sequence[Any],
                  params: dict[str, Any], source: Any = None) -> None:
     """Refuses results that are not values of the types of the abstract evaluation, if there is one.
+
+    Notes types that agree.
 
     Args:
       primitive: the primitive.
       rule: the rule.
       out: what it returned.
-      avals: the types of the operands.
+      operands: the operands.
       params: the params.
       source: where it was applied; by default the present call.
     """
     declared = None
     if primitive.abstract_eval is not None and primitive.types_cacheable:
-        declared = primitive.infer(avals, params)[0]
+        declared = primitive.infer(list(map(typeof, operands)), params)[0]
     if primitive.multiple_results:
         check_lists(primitive, rule, [out], None if declared is None else len(declared),
                     "a list of results", source)
@@ -120,6 +123,9 @@ def check_values(primitive: Any, rule: str, out: Any, avals: Sequence[Any],
         if declared is not None and not same_array_type(aval, declared[i]):
             _bad(primitive, rule, f"a result of type {aval}, but the abstract evaluation says "
                  f"{declared[i]}.", source)
+    if declared is not None and not primitive.multiple_results:
+        with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
+            primitive.agreed.put((rule, out.aval, *types_of(operands), *params.items()), None)
 
 
 def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],
@@ -190,6 +196,9 @@ def pruned(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | 
     except Exception as error:
         name_rule(error, primitive, "dce", eqn.params, eqn.source)
         raise
+    if "dce" not in primitive.foreign or (type(found) is tuple and len(found) == 2 and (
+            found[1] is eqn) and found[0] == [True] * len(eqn.invars)):
+        return found  # The rule is the engine's, or keeps all.
     used_ins, new = as_pair(primitive, "dce", found,
                             "which operands are used, and the new equation or None", eqn.source)
     if new is not None and (not isinstance(used_ins, (list, tuple))
@@ -197,18 +206,17 @@ def pruned(eqn: JaxprEqn, used: list[bool]) -> tuple[Sequence[bool], JaxprEqn | 
         bad_rule_result(primitive, "dce", lambda: (
             f"returned {describe_value(used_ins)} to say which operands are used; it must return a "
             f"list of {counted(len(eqn.invars), 'boolean')}, one per operand."), eqn.source)
-    if "dce" in primitive.foreign:
-        _check_pruned(eqn, used, used_ins, new)
+    _check_pruned(eqn, used, used_ins, new)
     return used_ins, new
 
 
 def _check_pruned(eqn: JaxprEqn, used: Sequence[bool], used_ins: Sequence[bool], new: Any) -> None:
     """Refuses what does not bind used results, or reads operands that are said to be unused."""
     if new is None:
-        lost = [i for i, u in enumerate(used) if u]
-        if lost:
+        if True in used:
             bad_rule_result(eqn.primitive, "dce", lambda: (
-                f"returned None for the new equation, but result {lost[0]} is used."), eqn.source)
+                f"returned None for the new equation, but result {used.index(True)} is used."),
+                eqn.source)
         return
     if not isinstance(new, JaxprEqn):
         bad_rule_result(eqn.primitive, "dce", lambda: (

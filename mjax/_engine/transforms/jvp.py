@@ -126,14 +126,12 @@ class JVPInterpreter(Interpreter):
             try:
                 out, tangent = pair
                 if primitive.multiple_results:
-                    inexact = primitive.agreed[tuple(types_of(out)), tuple(types_of(tangent)),
+                    counted = primitive.agreed[*types_of(out), None, *types_of(tangent),
                                                *types_of(tangents), *params.items()]
-                    return [tracer_of(self, o, t, o.aval) if i and type(t) is not Zero else o
-                            for o, t, i in zip(out, tangent, inexact, strict=True)]
-                aval = out.aval
-                if primitive.agreed[aval, tangent.aval, *types_of(tangents), *params.items()]:
-                    return out if type(tangent) is Zero else tracer_of(self, out, tangent, aval)
-                return out
+                    return [o if type(t) is Zero else tracer_of(self, o, t, o.aval)
+                            for o, t, _ in zip(out, tangent, counted, strict=True)]
+                primitive.agreed[out.aval, tangent.aval, *types_of(tangents), *params.items()]
+                return out if type(tangent) is Zero else tracer_of(self, out, tangent, out.aval)
             except (AttributeError, KeyError, TypeError, ValueError):
                 pass  # The first result of these types.
             return self.compare(primitive, primals, tangents, params, pair)
@@ -157,18 +155,17 @@ class JVPInterpreter(Interpreter):
         out, tangent = as_pair(primitive, rule, pair, "a primal and a tangent")
         declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
         if several:
-            check_lists(primitive, rule, (out, tangent), None if declared is None else len(declared),
+            count = None if declared is None else len(declared)
+            check_lists(primitive, rule, (out, tangent), count,
                         "a list of primals and one of tangents")
         outs, dots = (out, tangent) if several else ([out], [tangent])
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dots, known))
         if declared is not None and all(map(_as_given, outs, dots, results)):
             with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
-                types = tuple(types_of(outs)), tuple(types_of(dots))
-                inexact = tuple([aval.inexact for aval in types[0]])
                 primitive.agreed.put(
-                    (*(types if several else sum(types, ())), *types_of(tangents), *params.items()),
-                    inexact if several else inexact[0])
+                    (*types_of(outs), *[None] * several, *types_of(dots), *types_of(tangents),
+                     *params.items()), (None,) * len(outs))
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
@@ -226,7 +223,7 @@ def _as_given(primal: Any, tangent: Any, result: Any) -> bool:
     """Whether a result has the tangent that the rule gave, and a zero is of the right type."""
     if type(tangent) is Zero:
         return bool(tangent.aval == typeof(primal).to_tangent())
-    return result is primal or result.tangent is tangent
+    return type(result) is JVPTracer and result.tangent is tangent
 
 
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],

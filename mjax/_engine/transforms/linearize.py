@@ -90,22 +90,23 @@ class LinearizeInterpreter(JVPInterpreter):
         except Exception as error:
             name_rule(error, primitive, "linearize", params)
             raise
-        if not (isinstance(result, tuple) and len(result) == 4):
+        try:
+            out, nonzero_out, residuals, linear = result
+        except (TypeError, ValueError):
             bad_rule_result(primitive, "linearize", lambda: (
                 f"returned {describe_value(result)}; it must return results, which of them have a "
                 "tangent, residuals, and a function (residuals, *tangents) -> tangents."))
-        out, nonzero_out, residuals, linear = result
         several = primitive.multiple_results
         if several:
             check_lists(primitive, "linearize", (out, nonzero_out), None,
                         "a list of results and one that says which have a tangent")
-        if not callable(linear):
-            bad_rule_result(primitive, "linearize", lambda: (
-                f"returned {describe_value(linear)} in the last place; it must be a function "
-                "(residuals, *tangents) -> tangents."))
         try:
             tangent = self.parent.call_staged(linear, residuals, *tangents)
         except Exception as error:
+            if not callable(linear):
+                bad_rule_result(primitive, "linearize", lambda: (
+                    f"returned {describe_value(linear)} in the last place; it must be a function "
+                    "(residuals, *tangents) -> tangents."))
             name_rule(error, primitive, "linearize", params)
             raise
         if not several:

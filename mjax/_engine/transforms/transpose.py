@@ -155,36 +155,45 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
             not_linear(primitive)  # rules of the engine are tested, so their use is at fault
         name_rule(error, primitive, "transpose", params)
         raise
-    if (type(results) is not list and not isinstance(results, (list, tuple))
-            or len(results) != len(operands)):
+    try:
+        for atom, operand, result in zip(invars, operands, results, strict=True):
+            if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
+                try:
+                    if result.aval is not atom.aval or not atom.aval.inexact:
+                        result = _fitted(primitive, atom, result, results, operands)
+                except AttributeError:  # It is a NumPy array or a number.
+                    result = _fitted(primitive, atom, result, results, operands)
+                known = cotangents.get(atom)
+                cotangents[atom] = result if known is None else add_tangents(known, result)
+    except (TypeError, ValueError):
+        _check_form(primitive, results, operands)
+        raise
+
+
+def _check_form(primitive: Any, results: Any, operands: Sequence[Any]) -> None:
+    """Refuses what is not a list of one cotangent per operand."""
+    if not isinstance(results, (list, tuple)) or len(results) != len(operands):
         bad_rule_result(primitive, "transpose", lambda: (
             f"returned {describe_value(results)}; it must return a list of {len(operands)}, one "
             "cotangent or None per operand."))
-    for atom, operand, result in zip(invars, operands, results):
-        if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-            aval = atom.aval
-            if getattr(result, "aval", None) is not aval or not aval.inexact:
-                result = _checked(primitive, atom, result)
-            known = cotangents.get(atom)
-            cotangents[atom] = result if known is None else add_tangents(known, result)
 
 
-def _checked(primitive: Any, var: Any, ct: Any) -> Any:
-    """The cotangent, with its variable's type; it is cast if it varies less."""
+def _fitted(primitive: Any, atom: Any, ct: Any, results: Any, operands: Sequence[Any]) -> Any:
+    """A cotangent among the results of a rule for an operand; it is cast if it varies less."""
+    _check_form(primitive, results, operands)
+    aval = atom.aval
     try:
         actual = typeof(ct)
     except TypeError:
         actual = None
-    if actual is var.aval and actual.inexact:
-        return ct
-    expected = var.aval.to_cotangent()
+    expected = aval.to_cotangent()
     if actual is expected or (actual is not None and same_type_but_weak(actual, expected)):
         return ct
     cast = None if actual is None else vary_as(ct, actual, expected)
     if cast is None:
         bad_rule_result(primitive, "transpose", lambda: (
             f"returned {'a cotangent of type ' + str(actual) if actual else describe_value(ct)} "
-            f"for an operand of type {var.aval}; it must have type {expected}."
+            f"for an operand of type {aval}; it must have type {expected}."
             + not_summed(actual, expected)))
     return cast
 

@@ -1,0 +1,180 @@
+"""The engine's applications of rules without any check, for `benchmarks.checks`.
+
+These are the same functions as the engine would have them if it trusted all rules: they unpack
+results and make tracers, but look at no form and at no type. They do type an application of a
+user's primitive, and any under vmap: this refuses operands that do not fit, as jit does. They do so
+by the cheapest lookup that can be.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import Any
+
+from mjax._engine.base.thread import thread
+from mjax._engine.ir.jaxpr import Literal
+from mjax._engine.ir.types import typeof
+from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.tracing.rule_errors import name_rule
+from mjax._engine.tracing.rule_results import apply_rule, types_of
+from mjax._engine.tracing.stage import StageInterpreter, StageTracer
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.transforms.batching import BatchTracer, _element_types
+from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, tracer_of
+
+#: Applications that were typed: (primitive, types of operands, params).
+_typed: set[Any] = set()
+_AVAL = repeat("aval")
+
+
+def jvp_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
+    """`JVPInterpreter.process`."""
+    primals: list[Any] = []
+    tangents: list[Any] = []
+    constants: list[int] = []
+    for arg in args:
+        if type(arg) is JVPTracer and arg.interp is self:
+            primals.append(arg.primal)
+            tangents.append(arg.tangent)
+        else:
+            constants.append(len(primals))
+            primals.append(arg)
+            tangents.append(None)
+    thread.interpreter = self.parent
+    try:
+        if len(constants) == len(primals) and not primitive.always:
+            return self.parent.process(primitive, args, params)
+        for i in constants:
+            tangents[i] = Zero(typeof(primals[i]).to_tangent())
+        if primitive.effectful:
+            primitive.declared(list(map(typeof, primals)), params, "differentiable")
+        if primitive.compared and (
+                primitive, *types_of(tangents), *params.items()) not in _typed:
+            primitive.declared(list(map(typeof, primals)), params, "differentiable")
+            _typed.add((primitive, *types_of(tangents), *params.items()))
+        out, tangent = self.differentiate(primitive, primals, tangents, params)
+    finally:
+        thread.interpreter = self
+    if primitive.multiple_results:
+        return [o if type(t) is Zero else tracer_of(self, o, t, o.aval)
+                for o, t in zip(out, tangent)]
+    return out if type(tangent) is Zero else tracer_of(self, out, tangent, out.aval)
+
+
+def batch_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
+    """`BatchInterpreter.process`."""
+    values: list[Any] = []
+    dims: list[int | None] = []
+    batched = False
+    for arg in args:
+        if type(arg) is BatchTracer and arg.interp is self:
+            values.append(arg.value)
+            dims.append(arg.dim)
+            batched = True
+        else:
+            values.append(arg)
+            dims.append(None)
+    thread.interpreter = self.parent
+    try:
+        if (not batched and not primitive.always and not self.names_axis(primitive, params)
+                and (primitive.frame is None or not primitive.frame.writes(params))):
+            return self.parent.process(primitive, args, params)
+        if primitive.effectful:
+            primitive.declared(list(map(typeof, args)), params, "batchable")
+        if (primitive, *map(getattr, args, _AVAL, args), *params.items()) not in _typed:
+            primitive.declared(list(map(typeof, args)), params, "batchable")
+            _typed.add((primitive, *map(getattr, args, _AVAL, args), *params.items()))
+        out, dim = self.apply(primitive, args, values, dims, params)
+    finally:
+        thread.interpreter = self
+    if primitive.multiple_results:
+        return [o if d is None else BatchTracer(self, o, d, _element_types.get((o.aval, d)))
+                for o, d in zip(out, dim)]
+    if dim is None:
+        return out
+    aval = out.aval
+    return BatchTracer(self, out, dim, _element_types.get((aval, dim)))
+
+
+def linearized(self: Any, primitive: Any, primals: Any, tangents: Any, params: Any) -> Any:
+    """`LinearizeInterpreter.differentiate`."""
+    rule = primitive.linearize
+    if rule is None:
+        pair = JVPInterpreter.differentiate(self, primitive, primals, tangents, params)
+        outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
+        unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
+        if any(unknown):
+            msg = "the programs of the benchmark have no such rule"
+            raise NotImplementedError(msg)
+        return pair
+    nonzeros = [type(t) is not Zero for t in tangents]
+    try:
+        out, nonzero_out, residuals, linear = self.parent.call_known(
+            rule, nonzeros, *primals, **params)
+        tangent = self.parent.call_staged(linear, residuals, *tangents)
+    except Exception as error:
+        name_rule(error, primitive, "linearize", params)
+        raise
+    if not primitive.multiple_results:
+        return out, tangent if nonzero_out else zero_tangent(out)
+    return out, [t if nz else zero_tangent(o)
+                 for o, nz, t in zip(out, nonzero_out, tangent, strict=True)]
+
+
+def transpose_equation(eqn: Any, values: Any, cotangents: Any) -> None:
+    """`transpose._transpose_equation`."""
+    primitive, invars, outvars, params, _, _ = eqn
+    if primitive.multiple_results:
+        ct: Any = [cotangents.pop(v, None) for v in outvars]
+        if all(c is None for c in ct):
+            return
+        ct = [Zero(v.aval.to_cotangent()) if c is None else c
+              for v, c in zip(outvars, ct, strict=True)]
+    else:
+        ct = cotangents.pop(outvars[0], None)
+        if ct is None:
+            return
+    rule = primitive.transpose or primitive.missing(
+        "transpose", operands=len(invars), params=params)
+    operands = [a.val if type(a) is Literal else values[a] if a in values
+                else UndefinedPrimal(a.aval) for a in invars]
+    try:
+        results = rule(ct, *operands, **params)
+    except Exception as error:
+        name_rule(error, primitive, "transpose", params)
+        raise
+    for atom, operand, result in zip(invars, operands, results):
+        if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
+            known = cotangents.get(atom)
+            cotangents[atom] = result if known is None else add_tangents(known, result)
+
+
+def partial_eval_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
+    """`PartialEvalInterpreter.process`."""
+    for arg in args:
+        if type(arg) is StageTracer and arg.interp is self:
+            if primitive.partial_eval is None:
+                return StageInterpreter.process(self, primitive, args, params)
+            if (primitive, *types_of(args), *params.items()) not in _typed:
+                primitive.declared(list(map(typeof, args)), params, "differentiable")
+                _typed.add((primitive, *types_of(args), *params.items()))
+            return apply_rule(primitive, "partial_eval", [self, *args], params)
+    thread.interpreter = self.parent
+    try:
+        return self.parent.process(primitive, args, params)
+    finally:
+        thread.interpreter = self
+
+
+def pruned(eqn: Any, used: Any) -> Any:
+    """`rule_results.pruned`."""
+    try:
+        return eqn.primitive.dce(used, eqn)
+    except Exception as error:
+        name_rule(error, eqn.primitive, "dce", eqn.params, eqn.source)
+        raise
+
+
+def types_of_result(p: Any, result: Any, operands: int) -> Any:
+    """`rule_results.types_of_result`."""
+    return (result[0] if p.multiple_results else [result[0]]), result[1]
