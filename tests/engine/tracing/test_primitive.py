@@ -119,9 +119,14 @@ def test_rules_of_others_are_told_from_the_engines():
     Frame(p)  # the kit's rules, on whichever primitive
     assert p.foreign == {("lowering", "cpu")}
     own = EnginePrimitive("own")
-    own.def_abstract_eval(lambda x: x)
-    own.def_jvp(lambda primals, tangents: (primals[0], tangents[0]))
-    assert not own.foreign
+    own.def_transpose(neg_p.transpose)
+    assert not own.foreign and not own.compared
+    own.def_abstract_eval(lambda x: x)  # a function of a module that is not the engine's
+    assert own.foreign == {"abstract_eval"} and own.compared
     mjax.make_jaxpr(own.bind)(1.0)
-    own.def_transpose(lambda ct, x: [ct])  # somebody else's: it was complete when it was applied
-    assert own.foreign == {"transpose"}
+    own.def_transpose(neg_p.transpose)  # somebody else's: it was complete when it was applied
+    assert own.foreign == {"abstract_eval", "transpose"}
+    own.undefine("transpose")
+    assert own.compared
+    own.undefine("abstract_eval")
+    assert not own.compared
