@@ -157,9 +157,9 @@ class BatchInterpreter(Interpreter):
             return out if out_dims is None else BatchTracer(self, out, out_dims, element)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass  # The first result of these types.
-        return self.compare(primitive, args, params, pair)
+        return self._compare(primitive, args, params, pair)
 
-    def compare(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any],
+    def _compare(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any],
                 pair: Any) -> Any:
         """The results of a rule, compared with the abstract evaluation; notes types that agree."""
         several = primitive.multiple_results

@@ -134,10 +134,10 @@ class JVPInterpreter(Interpreter):
                 return out if type(tangent) is Zero else tracer_of(self, out, tangent, out.aval)
             except (AttributeError, KeyError, TypeError, ValueError):
                 pass  # The first result of these types.
-            return self.compare(primitive, primals, tangents, params, pair)
+            return self._compare(primitive, primals, tangents, params, pair)
         out, tangent = pair
         if primitive.multiple_results:
-            return list(map(self.result, repeat(primitive), out, tangent))
+            return list(map(self.result, repeat(primitive), out, tangent, repeat(None)))
         if type(tangent) is Zero:
             return out
         try:
@@ -146,9 +146,9 @@ class JVPInterpreter(Interpreter):
                 return tracer_of(self, out, tangent, aval)
         except AttributeError:
             pass  # It is a NumPy array or a number.
-        return self.result(primitive, out, tangent)
+        return self.result(primitive, out, tangent, None)
 
-    def compare(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
+    def _compare(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                 params: dict[str, Any], pair: Any) -> Any:
         """The results of a rule, compared with the abstract evaluation; notes types that agree."""
         rule, several = self.rule_name(primitive), primitive.multiple_results
@@ -192,7 +192,7 @@ class JVPInterpreter(Interpreter):
             name_rule(error, primitive, "jvp", params)
             raise
 
-    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any = None) -> Any:
+    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any) -> Any:
         """A tracer, or the bare primal if the tangent is zero; checks the types of both."""
         try:
             aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)
