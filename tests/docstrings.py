@@ -20,8 +20,8 @@ from docs.site.surface import PACKAGES, Name, methods, surface
 from mjax.numpy import ufunc
 
 #: Docstrings of classes that users do not call say where instances come from.
-_MADE = re.compile(r"\b(made|given|returned) by\b|\b(makes|gives|returns) (it|them|one)\b",
-                   re.IGNORECASE)
+_MADE = re.compile(r"\b(made|given|returned) by\b|\b(make|give|return)s? (it|them|one)\b|"
+                   r"\bfrom `jit\b|The first argument of|The result of", re.IGNORECASE)
 
 FILE = Path(__file__).parent / "data" / "docstrings.txt"
 

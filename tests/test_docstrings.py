@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+
 import mjax
-from docs.site.surface import Name
+from docs.site.surface import Name, surface
+from mjax import lax
+from mjax import numpy as jnp
 from tests import docstrings
 
 
@@ -39,3 +43,14 @@ def test_missing_sections_are_found():
     lacks = [[*docstrings.lacks(Name("mjax", "f", value, "mjax", "f"))]
              for value in (f, g, mjax.jit)]
     assert lacks == [["Example", "Args", "Returns", "Raises"], [], []]
+
+
+def test_the_examples_of_flags_run():
+    """Their docstrings are made, so that nobody finds them in files."""
+    flags = [name for name in surface()["mjax"]
+             if "A context manager that sets the flag" in (name.value.__doc__ or "")]
+    assert len(flags) > 20
+    for flag in flags:
+        test = doctest.DocTestParser().get_doctest(
+            flag.value.__doc__, {"mjax": mjax, "jnp": jnp, "lax": lax}, flag.name, None, None)
+        assert doctest.DocTestRunner(verbose=False).run(test).failed == 0, flag.name

@@ -140,7 +140,7 @@ def _bars(found: Sequence[tuple[str, float]], label: str) -> str:
                   color=["#3b7a57" if ratio <= 1 else "#a23b72" for ratio in ratios])
         axes.set_xscale("log")
         axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1, 2], ["0.05", "0.1", "0.2", "0.5", "1", "2"])
-        axes.set_xlim(0.04, 2.5)
+        axes.set_xlim(0.03, 3)
         axes.margins(y=0.01)
         axes.set_xlabel(label)
 
@@ -154,7 +154,7 @@ def _dots(found: dict[str, list[float]], label: str) -> str:
         axes.set_yticks(range(len(found)), list(reversed(found)))
         axes.set_xscale("log")
         axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1, 2], ["0.05", "0.1", "0.2", "0.5", "1", "2"])
-        axes.set_xlim(0.04, 2.5)
+        axes.set_xlim(0.03, 3)
         axes.set_ylim(-0.6, len(found) - 0.4)
         axes.set_xlabel(label)
 

@@ -224,6 +224,10 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
     Raises:
       ValueError: a server is already running.
+
+    Example:
+      >>> server = mjax.profiler.start_server(0)
+      >>> mjax.profiler.stop_server()
     """
     global _server
     with _lock:
@@ -242,6 +246,10 @@ def stop_server() -> None:
 
     Raises:
       ValueError: no server is running.
+
+    Example:
+      >>> server = mjax.profiler.start_server(0)
+      >>> mjax.profiler.stop_server()
     """
     global _server
     with _lock:

@@ -35,6 +35,9 @@ def check_primitive() -> Callable[..., Report]:
     """A function that checks a primitive for one application, and fails for findings.
 
     It takes the arguments of `mjax_ext.check.check_primitive`, and returns its report.
+
+    Returns:
+      The function.
     """
 
     def check(primitive: Primitive, /, *examples: Any, **params: Any) -> Report:
@@ -46,7 +49,22 @@ def check_primitive() -> Callable[..., Report]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the options of the mode."""
+    """Adds the options of the mode.
+
+    Args:
+      parser: pytest's.
+
+    Example:
+      >>> from mjax_ext.check import pytest_plugin
+      >>> class Parser:
+      ...   def getgroup(self, *args):
+      ...     return self
+      ...   def addoption(self, name, **options):
+      ...     print(name)
+      >>> pytest_plugin.pytest_addoption(Parser())
+      --mjax-check
+      --mjax-check-accept
+    """
     group = parser.getgroup("mjax_ext.check", "rules of primitives")
     group.addoption("--mjax-check", metavar="FILE", default=None, help=(
         "check the rules of every primitive that the tests apply; the file holds known findings"))
@@ -55,7 +73,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts the mode, if it is asked for."""
+    """Starts the mode, if it is asked for.
+
+    Args:
+      config: pytest's.
+    """
     file = config.getoption("--mjax-check")
     if file is not None:
         path = Path(file)

@@ -58,6 +58,11 @@ class PRNGFinding(Record):
 class PRNGReport(BaseReport[PRNGFinding]):
     """The result of `check_prng_impl`; prints as a table.
 
+    Args:
+      impl: the generator.
+      findings: the faults.
+      examined: the rules that were looked at.
+
     Attributes:
       impl: the generator.
       findings: the faults.

@@ -319,7 +319,7 @@ def flag_manager(name: str, *default: Any, keyword: str = "new_val") -> Any:
         keyword, Parameter.POSITIONAL_OR_KEYWORD, default=default[0] if default else UNSET)])
     shown = default[0] if default else flag.default
     manager.__doc__ = (
-        f"Context manager: sets `{name}` in this thread. {flag.doc}\n\n    Args:\n"
+        f"{flag.doc}\n\n    A context manager that sets the flag in this thread.\n\n    Args:\n"
         f"      {keyword}: the value, as `mjax.config.update` takes it.\n\n    Returns:\n"
         "      A context manager.\n\n"
         "    Raises:\n      ValueError: the flag does not take the value.\n\n    Example:\n"

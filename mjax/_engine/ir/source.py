@@ -58,6 +58,9 @@ class Mark(str):
 class NameStack(tuple[str, ...]):
     """Names of scopes, the outermost first; as a text `outer/jvp(inner)`.
 
+    Args:
+      iterable: the names.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> stack = source_info_util.new_name_stack("outer").transform("jvp").extend("inner")

@@ -36,7 +36,14 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 
 @pickled_by("eig_implementation_v1")
 class EigImplementation(enum.Enum):
-    """Algorithms of `eig`; CPUs have LAPACK's."""
+    """Algorithms of `eig`; CPUs have LAPACK's.
+
+    Example:
+      >>> x = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+      >>> lapack = mjax.lax.linalg.EigImplementation.LAPACK
+      >>> mjax.lax.linalg.eig(x, implementation=lapack)[0]
+      Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
 
     LAPACK = "lapack"
     CUSOLVER = "cusolver"

@@ -34,7 +34,14 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 @pickled_by("eigh_implementation_v1")
 class EighImplementation(enum.Enum):
     """Algorithms of `eigh`; CPUs have LAPACK's, which `QR` also names, GPUs `QR` and `JACOBI`,
-    TPUs `JACOBI`."""
+    TPUs `JACOBI`.
+
+    Example:
+      >>> x = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+      >>> qr = mjax.lax.linalg.EighImplementation.QR
+      >>> mjax.lax.linalg.eigh(x, implementation=qr)[1]
+      Array([2., 3.], dtype=float32)
+    """
 
     QR = "qr"
     JACOBI = "jacobi"

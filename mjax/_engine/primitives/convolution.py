@@ -67,6 +67,10 @@ class ConvDimensionNumbers(Record):
       lhs_spec: the axes of the lhs that are (batch, feature, spatial ...).
       rhs_spec: the axes of the rhs that are (output feature, input feature, spatial ...).
       out_spec: the axes of the result that are (batch, feature, spatial ...).
+
+    Example:
+      >>> lax.conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC")).lhs_spec
+      (0, 3, 1, 2)
     """
 
     lhs_spec: tuple[int, ...]

@@ -115,6 +115,12 @@ def op(name: str, types: Sequence[Any], operands: Sequence[Any],
 def dense_i64(values: Sequence[int]) -> Any:
     """An attribute of 64-bit integers, as dimension lists take.
 
+    Args:
+      values: the integers.
+
+    Returns:
+      An `ir.Attribute`.
+
     Raises:
       NotImplementedError: one is a symbolic dimension.
 
@@ -136,6 +142,12 @@ def dense_i64(values: Sequence[int]) -> Any:
 
 def dense_bool(values: Sequence[bool]) -> Any:
     """An attribute of booleans.
+
+    Args:
+      values: the booleans.
+
+    Returns:
+      An `ir.Attribute`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

@@ -58,6 +58,12 @@ class GatherDimensionNumbers(Record):
       start_indices_batching_dims: the axes of the indices that these correspond to.
 
     Source: StableHLO `gather`.
+
+    Example:
+      >>> numbers = lax.GatherDimensionNumbers(
+      ...     offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+      >>> lax.gather(jnp.array([5, 6, 7]), jnp.array([[2], [0]]), numbers, slice_sizes=(1,))
+      Array([7, 5], dtype=int32)
     """
 
     offset_dims: tuple[int, ...]

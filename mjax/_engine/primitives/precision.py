@@ -58,6 +58,11 @@ class DotAlgorithm(Record):
       allow_imprecise_accumulation: whether some sums may be less precise.
 
     Source: StableHLO `dot_general`.
+
+    Example:
+      >>> algorithm = lax.DotAlgorithm("float32", "float32", "float32")
+      >>> algorithm.accumulation_type
+      'float32'
     """
 
     lhs_precision_type: Any
@@ -74,6 +79,10 @@ class DotAlgorithmPreset(enum.Enum):
     """Dot algorithms that some platform is known to support, as `LEFT_RIGHT_ACCUMULATION`.
 
     `_X3`, `_X6` and `_X9` split each operand and sum that many products of parts.
+
+    Example:
+      >>> lax.dot(jnp.ones((2, 3)), jnp.ones(3), precision=lax.DotAlgorithmPreset.F32_F32_F32)
+      Array([3., 3.], dtype=float32)
     """
 
     DEFAULT = 0

@@ -60,6 +60,13 @@ class RaggedDotDimensionNumbers(Record):
       lhs_ragged_dimensions: the one axis of the lhs that is divided into groups.
       rhs_group_dimensions: the one axis along which the rhs has a matrix for each group, if the
         ragged axis is neither contracted nor a batch axis; else empty.
+
+    Example:
+      >>> numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
+      >>> lax.ragged_dot_general(jnp.ones((3, 2)), jnp.ones((2, 2, 1)), jnp.array([1, 2]), numbers)
+      Array([[2.],
+             [2.],
+             [2.]], dtype=float32)
     """
 
     dot_dimension_numbers: DimensionNumbers

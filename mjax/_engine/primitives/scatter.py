@@ -84,6 +84,12 @@ class ScatterDimensionNumbers(Record):
       scatter_indices_batching_dims: the axes of the indices that these correspond to.
 
     Source: StableHLO `scatter`.
+
+    Example:
+      >>> numbers = lax.ScatterDimensionNumbers(
+      ...     update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+      >>> lax.scatter_add(jnp.zeros(3), jnp.array([[2], [2]]), jnp.ones(2), numbers)
+      Array([0., 0., 2.], dtype=float32)
     """
 
     update_window_dims: tuple[int, ...]

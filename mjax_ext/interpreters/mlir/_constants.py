@@ -171,6 +171,12 @@ def i32_attr(i: int) -> Any:
 def dense_int_elements(xs: Any) -> Any:
     """An attribute that is a tensor of 64-bit integers.
 
+    Args:
+      xs: integers, or an array of them.
+
+    Returns:
+      An `ir.Attribute`.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -182,6 +188,12 @@ def dense_int_elements(xs: Any) -> Any:
 
 def dense_bool_elements(xs: Sequence[bool]) -> Any:
     """An attribute that is a tensor of booleans.
+
+    Args:
+      xs: the booleans.
+
+    Returns:
+      An `ir.Attribute`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

@@ -54,6 +54,12 @@ ir_type_handlers = _TypeHandlers()
 def dtype_to_ir_type(dtype: Any) -> Any:
     """The MLIR type of elements of a dtype.
 
+    Args:
+      dtype: a dtype, or a name of one.
+
+    Returns:
+      An `ir.Type`.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -65,6 +71,13 @@ def dtype_to_ir_type(dtype: Any) -> Any:
 
 def aval_to_ir_type(ctx_or_aval: Any, aval: Any = None) -> Any:
     """The MLIR type of values of a type: `aval_to_ir_type(aval)`, or `(module_context, aval)`.
+
+    Args:
+      ctx_or_aval: the type, or a module context.
+      aval: the type, if it is not the first argument.
+
+    Returns:
+      An `ir.Type`.
 
     Raises:
       ValueError: none or several IR values represent one value of the type.
@@ -117,6 +130,12 @@ def token_type() -> Any:
 def flatten_ir_values(xs: Iterable[Any]) -> list[Any]:
     """A flat list, from values that are each one IR value or a tuple of them.
 
+    Args:
+      xs: the values.
+
+    Returns:
+      A list of `ir.Value`s.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> mlir.flatten_ir_values(["a", ("b", "c"), ()])
@@ -130,6 +149,12 @@ flatten_lowering_ir_args = alias(flatten_ir_values, "flatten_lowering_ir_args")
 
 def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:
     """A flat list, from types that are each one MLIR type or a tuple of them.
+
+    Args:
+      xs: the types.
+
+    Returns:
+      A list of `ir.Type`s.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

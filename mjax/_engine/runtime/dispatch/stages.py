@@ -59,6 +59,11 @@ _placement_of = operator.attrgetter("_placement")
 class ArgInfo(Record):
     """The facts of an argument known ahead of time: its type, and whether it is donated.
 
+    Attributes:
+      shape: sizes of the axes.
+      dtype: the dtype.
+      donated: whether the program may take over its memory.
+
     Example:
       >>> (x,), _ = mjax.jit(jnp.sin).lower(1.0).args_info
       >>> x.shape, x.dtype, x.donated
