@@ -457,7 +457,7 @@ def _check_wheel(session, wheel):
         (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         page = archive.read(metadata).decode()
     tracked = session.run("git", "ls-files", "mjax", "mjax_ext", "mjaxlib_shim", "docs/**.md",
-                          external=True, silent=True).splitlines()
+                          ":!docs/site", external=True, silent=True).splitlines()
     tracked = [re.sub("^docs/", "mjax/docs/", name) for name in tracked]
     if missing := [*set(tracked) - names, *(n for n in names - set(tracked)
                                             if ".dist-info/" not in n)]:
