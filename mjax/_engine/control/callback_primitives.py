@@ -124,7 +124,8 @@ def _debug_type(*avals: Any, effect: Effect, **params: Any) -> Any:
 def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
                          operands: Sequence[Any], operand_avals: Sequence[Any],
                          result_avals: Sequence[Any], *, has_side_effect: bool,
-                         partitioned: bool = False) -> tuple[list[Any], Any, None]:
+                         returns_token: bool = True, partitioned: bool = False,
+                         sharding: Any = None) -> tuple[list[Any], Any, None]:
     """Emits a call of a Python function, on CPU or GPU.
 
     Args:
@@ -136,8 +137,12 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
       operand_avals: their types.
       result_avals: the types of the results.
       has_side_effect: whether it is called even if its results are unused.
+      returns_token: not needed: a call with a token gives one, a call without one does not. JAX
+        asks on TPU.
       partitioned: whether each device of a program calls it, with its own pieces of the operands.
         Such a callback has no results and no token.
+      sharding: not needed: JAX is told where the call runs. mjax knows: on the first device, or on
+        each one in a shard_map.
 
     Returns:
       The results' `ir.Value`s, the token that comes after it (None without one), and None. JAX

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mjax._engine.base.displays import display
 from mjax._engine.base.program_caches import generation
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import NOT_GIVEN, pickled_by
+from mjax._engine.base.util import NOT_GIVEN, counted, pickled_by, selected
 from mjax._engine.ir.annotations import (
     Annotations,
     of_both,
@@ -169,12 +169,15 @@ class JaxprEqn(Record):
     A tuple, because building one is on the path of every traced operation.
 
     Attributes:
-      primitive: the `Primitive`.
       invars: the operands, `Var`s and `Literal`s.
       outvars: the results, `Var`s.
+      primitive: the `Primitive`.
       params: name -> value.
       effects: the equation's effects.
-      source: where it comes from.
+      source: where it comes from: a `SourceInfo`, as `source_info` of another equation, or a
+        traceback; None: not known.
+
+    As a last argument it takes `ctx`, the context of another equation.
 
     Example:
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
@@ -182,12 +185,18 @@ class JaxprEqn(Record):
       (sin, 1, {})
     """
 
-    primitive: Any
     invars: list[Atom]
     outvars: list[Var]
+    primitive: Any
     params: dict[str, Any]
     effects: Effects
-    source: Any
+    source: Any = None
+
+    if not TYPE_CHECKING:
+        def __new__(cls, invars, outvars, primitive, params, effects, source=None, ctx=None):
+            if ctx is not None:
+                source = with_annotations(source, ctx.annotations)
+            return tuple.__new__(cls, (invars, outvars, primitive, params, effects, source))
 
     @property
     def source_info(self) -> SourceInfo:
@@ -237,6 +246,22 @@ class DebugInfo(Record):
         """The name of the function."""
         return self.func_src_info.partition(" ")[0]
 
+    @property
+    def func_filename(self) -> str | None:
+        """The file of the function, if it is known."""
+        return self.func_src_info.partition(" at ")[2].rpartition(":")[0] or None
+
+    @property
+    def func_lineno(self) -> int | None:
+        """The line of the function, if it is known."""
+        line = self.func_src_info.partition(" at ")[2].rpartition(":")[2]
+        return int(line) if line.isdigit() else None
+
+    def replace_func_name(self, name: str) -> DebugInfo:
+        """The same with another name of the function."""
+        _, space, rest = self.func_src_info.partition(" ")
+        return self._replace(func_src_info=name + space + rest)
+
     def with_unknown_names(self) -> DebugInfo:
         """The same function, whose arguments and results were changed."""
         return self._replace(arg_names=None, result_paths=None)
@@ -246,6 +271,46 @@ class DebugInfo(Record):
         if self.arg_names is not None and index < len(self.arg_names):
             return self.arg_names[index]
         return f"argument {index}"
+
+    def safe_arg_names(self, expected_count: int) -> tuple[str, ...]:
+        """The names of so many arguments; empty ones if they are not known.
+
+        Raises:
+          ValueError: another number of names is known.
+        """
+        return _safe("arg_names", self.arg_names, expected_count)
+
+    def safe_result_paths(self, expected_count: int) -> tuple[str, ...]:
+        """The names of so many results; empty ones if they are not known.
+
+        Raises:
+          ValueError: another number of names is known.
+        """
+        return _safe("result_paths", self.result_paths, expected_count)
+
+    def filter_arg_names(self, keep: Sequence[bool]) -> tuple[str, ...] | None:
+        """The names of the arguments whose flag is true; None if they are not known."""
+        return None if self.arg_names is None else tuple(
+            selected(keep, self.safe_arg_names(len(keep))))
+
+    def filter_result_paths(self, keep: Sequence[bool]) -> tuple[str, ...] | None:
+        """The names of the results whose flag is true; None if they are not known."""
+        return None if self.result_paths is None else tuple(
+            selected(keep, self.safe_result_paths(len(keep))))
+
+    def resolve_result_paths(self) -> DebugInfo:
+        """The same with the names of the results, where `result_paths` is a function of none."""
+        paths: Any = self.result_paths
+        return self._replace(result_paths=tuple(paths())) if callable(paths) else self
+
+
+def _safe(field: str, names: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    if names is None:
+        return ("",) * count
+    if len(names) != count:
+        msg = f"DebugInfo.{field} has {counted(len(names), 'name')} ({names}), not {count}."
+        raise ValueError(msg)
+    return names
 
 
 no_debug_info = DebugInfo()
@@ -303,6 +368,21 @@ class Jaxpr:
     def jaxpr(self) -> Jaxpr:
         """This jaxpr; JAX keeps constants in a class of their own, we do not."""
         return self
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
+        """The result of a function of this jaxpr, with the constants of this one.
+
+        Args:
+          f: gives a jaxpr with the same constvars.
+
+        Example:
+          >>> jaxpr = mjax.make_jaxpr(lambda x: (x, x + 1))(1.0)
+          >>> jaxpr.map_jaxpr(lambda jaxpr: jaxpr.replace(outvars=jaxpr.outvars[:1]))
+          { lambda  ; a:~f32[]. let
+              b:~f32[] = add a 1.0
+            in (a,) }
+        """
+        return Jaxpr(f(self), self.consts)
 
     @property
     def literals(self) -> list[Any]:

@@ -131,7 +131,7 @@ def has_values(interp: Any) -> bool:
 
 
 def _equation(primitive: Primitive, given: Var, result: Var, params: dict[str, Any]) -> JaxprEqn:
-    return JaxprEqn(primitive, [given], [result], params, no_effects, None)
+    return JaxprEqn([given], [result], primitive, params, no_effects, None)
 
 
 __all__ = ["ValuesInterpreter"]

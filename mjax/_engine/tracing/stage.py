@@ -39,7 +39,6 @@ from mjax._engine.ir.source import (
     here,
     replayed,
     summarize,
-    with_annotations,
     without_names,
 )
 from mjax._engine.ir.types import typeof
@@ -231,14 +230,14 @@ class StageInterpreter(Interpreter):
             source = source.source_for(self)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in out]
-            self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, outvars, params, effects,
+            self.eqns.append(_new_eqn(JaxprEqn, (invars, outvars, primitive, params, effects,
                                                  source)))
             return [StageTracer(self, var) for var in outvars]
         # The same as `Var(out)` and `StageTracer(self, var)`, at half the cost.
         var, tracer = _new(Var), _new(StageTracer)
         var.aval = tracer.aval = out
         tracer.interp, tracer.variable = self, var
-        self.eqns.append(_new_eqn(JaxprEqn, (primitive, invars, [var], params, effects, source)))
+        self.eqns.append(_new_eqn(JaxprEqn, (invars, [var], primitive, params, effects, source)))
         return tracer
 
     def tracer_of(self, atom: Any) -> StageTracer:
@@ -261,7 +260,7 @@ class StageInterpreter(Interpreter):
         out, effects = self.type_of(primitive, invars, params)
         self.effects |= effects
         outs = list(map(Var, out if primitive.multiple_results else [out]))
-        self.eqns.append(JaxprEqn(primitive, invars, outs, params, effects,
+        self.eqns.append(JaxprEqn(invars, outs, primitive, params, effects,
                                   source_info or here(self)))
         found = list(map(self.tracer_of, outs))
         return found if primitive.multiple_results else found[0]
@@ -284,8 +283,8 @@ class StageInterpreter(Interpreter):
         """Records an equation. Nobody compares its types with the primitive's."""
         self.effects |= eqn.effects
         self.eqns.append(JaxprEqn(
-            eqn.primitive, list(map(self.atom, eqn.in_tracers)), list(eqn.outvars), eqn.params,
-            frozenset(eqn.effects), with_annotations(eqn.source_info, eqn.ctx.annotations)))
+            list(map(self.atom, eqn.in_tracers)), list(eqn.outvars), eqn.primitive, eqn.params,
+            frozenset(eqn.effects), eqn.source_info, eqn.ctx))
 
     def emit_eqn(self, *args: Any, **kwargs: Any) -> list[StageTracer]:
         """Makes and records an equation, with the arguments of `make_eqn`; gives its results."""
@@ -320,7 +319,7 @@ class StageInterpreter(Interpreter):
         """Adds an equation with one result on atoms."""
         out, effects = primitive.type_of(tuple([v.aval for v in invars]), params)
         var = Var(out)
-        self.eqns.append(JaxprEqn(primitive, invars, [var], params, effects,
+        self.eqns.append(JaxprEqn(invars, [var], primitive, params, effects,
                                   here(self)))
         return var
 
@@ -451,7 +450,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
     outer = thread.source
     scoped = type(outer) is Scope
     try:
-        for (primitive, invars, outvars, params, _, source), last in zip(
+        for (invars, outvars, primitive, params, _, source), last in zip(
                 jaxpr.eqns, last_uses(jaxpr), strict=True):
             if propagate_source_info:
                 thread.source = replayed(source, outer) if scoped else source

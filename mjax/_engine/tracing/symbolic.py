@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from mjax._engine.ir.tree_registration import register_pytree_node
 from mjax._engine.ir.types import typeof, typeof_handlers
 from mjax._engine.tracing.rule_errors import SymbolicValueError
 
@@ -107,6 +109,11 @@ for _class in (Zero, UndefinedPrimal):
     typeof_handlers[_class] = _refuse
     for _name in ("array", "neg", "abs", "getitem", *_OPERATORS, *(f"r{n}" for n in _OPERATORS)):
         setattr(_class, f"__{_name}__", _refuse)
+
+# Trees hold them as parts of their structure: they do not have leaves.
+for _class in (Zero, UndefinedPrimal):
+    register_pytree_node(_class, lambda value: ((), value.aval),
+                         functools.partial(lambda cls, aval, _: cls(aval), _class))
 
 #: The batch dimension of an operand that is the same for all batch elements.
 not_mapped = None

@@ -171,4 +171,4 @@ def round_saved(jaxpr: Jaxpr, saved: Sequence[Var]) -> Jaxpr:
 def _round(exact: Var, var: Var, source: Any) -> JaxprEqn:
     info = ml_dtypes.finfo(var.aval.dtype)
     params = {"exponent_bits": int(info.nexp), "mantissa_bits": int(info.nmant)}
-    return JaxprEqn(reduce_precision_p, [exact], [var], params, no_effects, source)
+    return JaxprEqn([exact], [var], reduce_precision_p, params, no_effects, source)

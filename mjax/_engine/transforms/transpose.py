@@ -132,7 +132,7 @@ def _run(eqns: Sequence[JaxprEqn], values: dict[Any, Any]) -> None:
 
 
 def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[Any, Any]) -> None:
-    primitive, invars, outvars, params, _, _ = eqn
+    invars, outvars, primitive, params, _, _ = eqn
     if primitive.multiple_results:
         ct: Any = [cotangents.pop(v, None) for v in outvars]
         if all(c is None for c in ct):

@@ -16,7 +16,7 @@ X = np.ones(3, np.float32)
 
 
 def sine(var_in, var_out):
-    return JaxprEqn(lax.sin_p, [var_in], [var_out], {}, frozenset(), None)
+    return JaxprEqn([var_in], [var_out], lax.sin_p, {}, frozenset(), None)
 
 
 def test_printer_prints_the_grammar():
@@ -82,7 +82,7 @@ def test_checker_refuses_wrong_result_types():
 def test_checker_refuses_wrong_literals_and_consts():
     a, b = Var(F3), Var(F3)
     literal = Literal(2, F3)
-    eqn = JaxprEqn(lax.add_p, [a, literal], [b], {}, frozenset(), None)
+    eqn = JaxprEqn([a, literal], [b], lax.add_p, {}, frozenset(), None)
     with pytest.raises(JaxprTypeError, match="literal"):
         check_jaxpr(Jaxpr([], [a], [b], [eqn]))
     with pytest.raises(JaxprTypeError, match="constant of type"):

@@ -121,7 +121,7 @@ class _ScanFrame(Frame):
         body, n = back.body, back.outs.count(CONST)
         before = [Var(v.aval.strip_weak_type()) for v in body.outvars[:n]]
         after = [Var(v.aval) for v in before]
-        sums = [JaxprEqn(add_any_p, [b, v], [a], {}, no_effects, here())
+        sums = [JaxprEqn([b, v], [a], add_any_p, {}, no_effects, here())
                 for b, v, a in zip(before, body.outvars, after, strict=False)]
         run = self.runner(Held(
             body.replace(invars=[*before, *body.invars], outvars=[*after, *body.outvars[n:]],
