@@ -374,16 +374,23 @@ class _Walk:
         self.visit(node.test)
         self.branches([*node.body, *node.orelse], [])
 
-    def at_MatchAs(self, node: ast.MatchAs) -> None:
+    def at_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> None:
         self.children(node)
         if node.name:
             self.scope.bind(node.name)
 
+    at_MatchStar = at_MatchAs
+
+    def at_MatchMapping(self, node: ast.MatchMapping) -> None:
+        self.children(node)
+        if node.rest:
+            self.scope.bind(node.rest)
+
     # ---- scopes ------------------------------------------------------------------------
 
     def at_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        for decorator in node.decorator_list:
-            self.visit(decorator)
+        for part in (*node.decorator_list, *getattr(node, "type_params", ())):
+            self.visit(part)
         self.defaults(node.args)
         for argument in _arguments(node.args):
             self.annotation(argument.annotation)
@@ -405,7 +412,8 @@ class _Walk:
             self.scope.bind(argument.arg, known.get(argument.arg, ()))
 
     def at_ClassDef(self, node: ast.ClassDef) -> None:
-        for part in (*node.decorator_list, *node.bases, *node.keywords):
+        for part in (*node.decorator_list, *getattr(node, "type_params", ()), *node.bases,
+                     *node.keywords):
             self.visit(part)
         outer, self.scope = self.scope, Scope(self.scope, is_class=True)
         self.body(node.body)

@@ -70,11 +70,17 @@ def migrate(path: str, to: str, surface: Surface = SURFACE,
         except OSError as error:
             yield Result(file, False, [Problem(1, f"cannot be read: {error.strerror}")])
             continue
-        if problems:
-            yield Result(file, False, problems)
-        elif after != before:
-            file.write_bytes(after)
-            yield Result(file, True, [], _imports_jax(after))
+        if problems or after != before:
+            problems = problems or _write(file, after)
+            yield Result(file, not problems, problems, not problems and _imports_jax(after))
+
+
+def _write(file: Path, source: bytes) -> list[Problem]:
+    try:
+        file.write_bytes(source)
+    except OSError as error:
+        return [Problem(1, f"cannot be written: {error.strerror}")]
+    return []
 
 
 def _steps(to: str, surface: Surface, rules: Sequence[dict[str, Any]] | None) -> list[Targets]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
+import tokenize
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -56,11 +58,11 @@ class Plan:
 def plan_unused(before: bytes, after: bytes) -> Plan:
     """The plan that takes `import jax` out of new code, if only what was rewritten used it."""
     old, new = (ast.parse(source) for source in (before, after))
-    plan = Plan()
+    plan, lines = Plan(), _lines(after)
     if _reads_jax(old) and not _reads_jax(new):
         for node in ast.walk(new):
             if isinstance(node, ast.Import) and any(_is_jax(alias) for alias in node.names):
-                plan.imports[node.lineno, node.col_offset] = [
+                plan.imports[_span(lines, node)[:2]] = [
                     _statement(node, alias) for alias in node.names if not _is_jax(alias)]
     return plan
 
@@ -70,7 +72,29 @@ def _is_jax(alias: ast.alias) -> bool:
 
 
 def _reads_jax(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == "jax" for node in ast.walk(tree))
+    nodes = [*ast.walk(tree)]
+    return any(isinstance(node, ast.Name) and node.id == "jax" for node in nodes) or (
+        "jax" in _named_by_texts(nodes))
+
+
+def _named_by_texts(nodes: list[ast.AST]) -> set[str]:
+    """Names that annotations read which are texts, and texts that are names, as in `__all__`."""
+    found = {node.value for node in nodes
+             if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    for node in nodes:
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            for part in ast.walk(annotation) if annotation else ():
+                if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                    found |= _names_in(part.value)
+    return found
+
+
+def _names_in(text: str) -> set[str]:
+    try:
+        read = ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError):
+        return set()
+    return {node.id for node in ast.walk(read) if isinstance(node, ast.Name)}
 
 
 def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Plan:
@@ -97,6 +121,19 @@ def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Pl
     return planner.plan
 
 
+def _lines(source: bytes) -> list[bytes]:
+    """The lines of a file in UTF-8, in which the syntax tree counts columns."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    return source.decode(encoding).encode().splitlines(keepends=True)
+
+
+def _span(lines: list[bytes], node: Any) -> Span:
+    """Where a node is, in characters."""
+    begin, end = (len(lines[line - 1][:column].decode()) for line, column in (
+        (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)))
+    return node.lineno, begin, node.end_lineno, end
+
+
 class _Alias(NamedTuple):
     """An alias of an import, and where it goes."""
 
@@ -109,13 +146,14 @@ class _Alias(NamedTuple):
 class _Planner:
     def __init__(self, tree: ast.Module, source: bytes, targets: Targets, keep: bool) -> None:
         self.plan, self.targets, self.keep = Plan(), targets, keep
-        self.lines = source.splitlines(keepends=True)
+        self.lines = _lines(source)
         nodes = [*ast.walk(tree)]
         self.owners = {alias: node for node in nodes
                        if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
         self.calls = {node.func: node for node in nodes if isinstance(node, ast.Call)}
         self.names = [node for node in nodes if isinstance(node, ast.Name)]
         self.identifiers = {*_identifiers(nodes)}
+        self.named_by_texts = _named_by_texts(nodes)
         self.aliases: dict[ast.alias, _Alias] = {}
         self.kept: set[tuple[str, str]] = set()
         self.moved: set[tuple[str, str]] = set()
@@ -198,7 +236,7 @@ class _Planner:
         """Moves the arguments of a call; without a call nobody knows them."""
         call = self.calls.get(node)  # type: ignore[call-overload]
         if call is not None and _can_move(call, names):
-            self.plan.calls[self.span(call)] = names
+            self.plan.calls[_span(self.lines, call)] = names
         else:
             self.problem(node, "its arguments are others now, and this use does not show them all")
 
@@ -233,7 +271,7 @@ class _Planner:
         if (annotation := getattr(node, "in_text", None)) is not None:
             self.texts.setdefault(annotation, []).append((node, text))
         else:
-            self.plan.edits[self.span(node)] = text
+            self.plan.edits[_span(self.lines, node)] = text
 
     def write_texts(self) -> None:
         """Plans the annotations that are texts."""
@@ -243,15 +281,7 @@ class _Planner:
                 new = new[:node.col_offset] + text.encode() + new[node.end_col_offset:]
             if {"\n", '"', "\\"} & {*new.decode()}:
                 self.problem(annotation, "the annotation is a text that is not simple")
-            self.plan.edits[self.span(annotation)] = f'"{new.decode()}"'
-
-    def span(self, node: ast.AST) -> Span:
-        """Where a node is, in characters."""
-        ends = []
-        for line, column in ((node.lineno, node.col_offset),  # type: ignore[attr-defined]
-                             (node.end_lineno, node.end_col_offset)):  # type: ignore[attr-defined]
-            ends += [line, len(self.lines[line - 1][:column].decode(errors="replace"))]
-        return ends[0], ends[1], ends[2], ends[3]
+            self.plan.edits[_span(self.lines, annotation)] = f'"{new.decode()}"'
 
     # ---- imports -----------------------------------------------------------------------
 
@@ -264,7 +294,7 @@ class _Planner:
         """Plans all imports, when it is known which of them are still needed."""
         owners = dict.fromkeys(self.owners[alias] for alias in self.aliases)
         for owner in owners:
-            begin = self.span(owner)[:2]
+            begin = _span(self.lines, owner)[:2]
             if isinstance(owner, ast.ImportFrom) and not self.keep and (
                     module := self.same_names(owner)):
                 if module != owner.module:
@@ -325,7 +355,8 @@ class _Planner:
             yield f"from {module} import {name}{f' as {bound}' if bound != name else ''}"
 
     def is_used(self, name: str) -> bool:
-        return any(node.id == name and node not in self.moved_roots for node in self.names)
+        return name in self.named_by_texts or any(
+            node.id == name and node not in self.moved_roots for node in self.names)
 
     def is_bound(self, top: str) -> bool:
         """Whether another import binds a package."""
@@ -369,9 +400,11 @@ def _identifiers(nodes: list[ast.AST]) -> Iterator[str]:
     """Names that a file binds or reads."""
     for node in nodes:
         match node:
-            case ast.Name(id=name) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
                 yield name
-            case ast.ClassDef(name=name):
+            case (ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name)
+                  | ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name))
+                  | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name))):
                 yield name
             case ast.alias(name=name, asname=renamed):
                 yield renamed or name.split(".", 1)[0]

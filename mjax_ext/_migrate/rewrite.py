@@ -13,8 +13,16 @@ _LONG = 100
 
 
 def rewrite(source: bytes, plan: Plan) -> bytes:
-    """The file with the plan's edits. What could not be edited is added to the plan's problems."""
-    wrapper = MetadataWrapper(cst.parse_module(source))
+    """The file with the plan's edits. What could not be edited is added to the plan's problems.
+
+    Raises:
+      SyntaxError: libcst does not know its syntax.
+    """
+    try:
+        wrapper = MetadataWrapper(cst.parse_module(source))
+    except cst.ParserSyntaxError as error:
+        msg = f"libcst says: {error.message}"
+        raise SyntaxError(msg, ("", error.raw_line, error.raw_column, None)) from None
     writer = _Writer(plan)
     module = wrapper.visit(writer)
     for begin in {*plan.edits, *plan.imports, *plan.modules, *plan.calls} - writer.done:

@@ -197,7 +197,7 @@ def move_binders_to_back(closed_jaxpr: Jaxpr, to_move: Sequence[bool]) -> Jaxpr:
     """
     jaxpr, n = as_jaxpr("move_binders_to_back", closed_jaxpr), len(closed_jaxpr.invars)
     flags = flags_for("move_binders_to_back", "to_move",
-                      [*to_move, *[False] * (n - len(to_move))], jaxpr.invars, "inputs")
+                      [*to_move, *[False] * (n - len(to_move))], jaxpr.invars, "input")
     return move_binders_to_front(jaxpr, [not flag for flag in flags])
 
 

@@ -16,6 +16,7 @@ from mjax_ext._audit.command import audit
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._migrate import command
 from mjax_ext._migrate.command import migrate
+from mjax_ext._migrate.plan import Problem
 from tests.ext.migrate.halves import copied, run_its_tests
 from tests.generations.fixture.generations import CHANGES, installed, table
 
@@ -45,6 +46,18 @@ FORMS = {
     "import jax.core\njax.core.Var, jax.jit":
         "from mjax_ext import v1\nimport jax\nv1.core.Var, jax.jit",
     "import jax\njax.core.Var": "from mjax_ext import v1\nv1.core.Var",
+    "import jax\ndef f(x: 'jax.Array'): jax.core.Var":
+        "from mjax_ext import v1\nimport jax\ndef f(x: 'jax.Array'): v1.core.Var",
+    "import jax.core\nx: list['jax.Array', 'a b'] = jax.core.Var":
+        "from mjax_ext import v1\nimport jax\nx: list['jax.Array', 'a b'] = v1.core.Var",
+    "import jax\n__all__ = ['jax']\njax.core.Var":
+        "from mjax_ext import v1\nimport jax\n__all__ = ['jax']\nv1.core.Var",
+    "import jax\ntry: f()\nexcept E as v1: jax.core.Var":
+        "import mjax_ext.v1\ntry: f()\nexcept E as v1: mjax_ext.v1.core.Var",
+    "import jax\nasync def v1(): jax.core.Var":
+        "import mjax_ext.v1\nasync def v1(): mjax_ext.v1.core.Var",
+    "import jax\nmatch x:\n    case [*v1] | {**v1}: jax.core.Var":
+        "import mjax_ext.v1\nmatch x:\n    case [*v1] | {**v1}: mjax_ext.v1.core.Var",
     "import jax\nv1 = 3\njax.core.Var": "import mjax_ext.v1\nv1 = 3\nmjax_ext.v1.core.Var",
     "import jax\ncore = jax.core\ncore.Var": (
         "from mjax_ext import v1\ncore = v1.core\ncore.Var"),
@@ -193,6 +206,26 @@ def test_other_uses_of_jax_are_left_to_the_user(tmp_path, capsys, text, left):
     assert main(["migrate", str(tmp_path), "--to", "v1"]) == 0
     said = "Rewritten files that import jax for other names: 1. Change `jax` to `mjax`"
     assert (said in capsys.readouterr().out) == left
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-8-sig"])
+def test_encodings(tmp_path, encoding):
+    file = tmp_path / "a.py"
+    file.write_bytes("# coding: {}\nx = 'é'; import jax; y = 'é', jax.core.Var, 'é'\n".format(
+        encoding.removesuffix("-sig")).encode(encoding))
+    assert all(result.written for result in migrate(str(file), "v1"))
+    assert file.read_bytes().decode(encoding).splitlines()[-1] == "y = 'é', v1.core.Var, 'é'"
+
+
+def test_a_file_that_cannot_be_written(tmp_path, monkeypatch):
+    def refused(self, data):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "a.py").write_text("from jax.core import Var\n")
+    monkeypatch.setattr(Path, "write_bytes", refused)
+    (result,) = migrate(str(tmp_path), "v1")
+    assert not result.written
+    assert result.problems == [Problem(1, "cannot be written: Permission denied")]
 
 
 def test_bad_arguments(tmp_path, capsys):
