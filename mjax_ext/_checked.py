@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import counted, per_item
+from mjax._engine.base.util import check_count, counted, per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.rule_errors import describe_value
 
@@ -37,25 +37,6 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
     check_count(who, name, found, items, what)
     return tuple(map(bool, found))
 
-
-def check_count(who: str, name: str, given: Sequence[Any], items: Sequence[Any], what: str
-                ) -> None:
-    """Refuses a sequence that does not have an entry per item.
-
-    Args:
-      who: the function, for messages.
-      name: the name of its argument.
-      given: the argument.
-      items: what the entries are about.
-      what: the name of one in messages.
-
-    Raises:
-      ValueError: there are more or fewer.
-    """
-    if len(given) != len(items):
-        msg = (f"{who}: {name} has {counted(len(given), 'entry')} for "
-               f"{counted(len(items), what)}; give one for each.")
-        raise ValueError(msg)
 
 
 def as_jaxpr(who: str, jaxpr: Any) -> Jaxpr:

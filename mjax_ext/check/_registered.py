@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from mjax._engine.base.util import counted
 from mjax._engine.tracing import primitive as record
 from mjax._engine.tracing.primitive import Primitive, registry
 from mjax._engine.tracing.rule_errors import where
@@ -60,7 +61,7 @@ def check_name(run: Run) -> str | None:
     if twins:
         places = sorted(filter(None, map(_place, twins)))
         run.report("determinism", (
-            f"{len(twins)} other primitive{'s' if len(twins) > 1 else ''} of the name "
+            f"{counted(len(twins), 'other primitive')} of the name "
             f"{run.primitive.name!r} exist{'' if len(twins) > 1 else 's'}"
             + (f", defined at {', '.join(places)}." if places else ".")),
             "Rename one of them, or import the one that exists instead of making it again.",

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ from mjax_ext.check._report import Report
 from mjax_ext.check._run import Run
 
 __all__ = ["Baseline", "check_primitive", "pytest_addoption", "pytest_configure"]
+
+#: Where an object is, in its text.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 #: application -> rule -> verdict.
 Findings = dict[str, dict[str, str]]
@@ -77,13 +81,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Args:
       config: pytest's.
+
+    Raises:
+      pytest.UsageError: `--mjax-check-accept` is given without `--mjax-check`.
     """
-    file = config.getoption("--mjax-check")
+    file, accept = config.getoption("--mjax-check"), config.getoption("--mjax-check-accept")
+    if accept and file is None:
+        msg = "--mjax-check-accept rewrites the file of --mjax-check=FILE, which is not given."
+        raise pytest.UsageError(msg)
     if file is not None:
         path = Path(file)
         config.pluginmanager.register(Baseline(
-            path if path.is_absolute() else config.rootpath / path,
-            bool(config.getoption("--mjax-check-accept"))), "mjax_ext.check.baseline")
+            path if path.is_absolute() else config.rootpath / path, bool(accept)),
+            "mjax_ext.check.baseline")
 
 
 class Baseline:
@@ -92,6 +102,9 @@ class Baseline:
     Args:
       path: the file with the known findings. It need not exist.
       accept: whether to write the file.
+
+    Raises:
+      pytest.UsageError: the file is not one that the mode wrote.
 
     Example:
       >>> from pathlib import Path
@@ -104,7 +117,12 @@ class Baseline:
         self.path, self.accept = path, accept
         self.known: Findings = {}
         if path.exists():
-            self.known = json.loads(path.read_text())["findings"]
+            try:
+                self.known = json.loads(path.read_text(encoding="utf-8"))["findings"]
+            except (ValueError, TypeError, KeyError) as error:
+                msg = (f"{path} does not hold findings of --mjax-check ({type(error).__name__}: "
+                       f"{error}). Remove it, and write it anew by --mjax-check-accept.")
+                raise pytest.UsageError(msg) from None
         #: The findings of this session, for every application that was checked.
         self.found: Findings = {}
         self.waiting: dict[str, tuple[Primitive, list[Any], dict[str, Any]]] = {}
@@ -114,9 +132,13 @@ class Baseline:
         """Remembers an application of an author's primitive."""
         if not primitive.foreign or Run.active:
             return
-        avals = [typeof(arg) for arg in args]
+        try:
+            avals = [typeof(arg) for arg in args]
+        except TypeError:
+            return  # bind refuses it
         shown = "".join(f", {name}={value}" for name, value in params.items())
-        name = f"{primitive.name}({', '.join(map(str, avals))}{shown})"
+        # Functions among the params have the same name in each session.
+        name = _ADDRESS.sub("", f"{primitive.name}({', '.join(map(str, avals))}{shown})")
         if name in self.found or name in self.waiting:
             return
         if all(isinstance(aval, ShapedArray) for aval in avals):
@@ -136,6 +158,9 @@ class Baseline:
         type.__setattr__(Primitive, "bind", watched)
         try:
             yield
+        except BaseException:
+            self.waiting.clear()  # a later test that makes the same applications has them checked
+            raise
         finally:
             type.__setattr__(Primitive, "bind", bind)
         new = [str(report) for report in map(self.check, list(self.waiting)) if report is not None]
@@ -161,7 +186,8 @@ class Baseline:
         elif self.accept:
             findings = {name: rules for name, rules in sorted((self.known | self.found).items())
                         if rules}
-            self.path.write_text(json.dumps({"format": 1, "findings": findings}, indent=2) + "\n")
+            self.path.write_text(json.dumps({"format": 1, "findings": findings}, indent=2) + "\n",
+                                 encoding="utf-8")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

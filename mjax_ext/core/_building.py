@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyAxisError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.dtypes import as_dtype
 from mjax._engine.ir.effects import Effects, no_effects
@@ -192,7 +193,7 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
       aval: the type of all of them.
 
     Raises:
-      ValueError: the axis does not exist or has another size.
+      ValueError: the axis does not exist or has another size; an IndexError, too.
 
     Example:
       >>> from mjax_ext import core
@@ -202,8 +203,7 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
     if axis is None:
         return aval
     if aval.axis_size(axis) != size:
-        msg = f"{aval} has no axis {axis} of size {size}."
-        raise ValueError(msg)
+        raise LazyAxisError(lambda: f"{aval} has no axis {axis} of size {size}.")
     return aval.element(axis)
 
 

@@ -398,11 +398,38 @@ def own_keys(n):
         lambda: random.split(keys[0], -1)), random.split(keys[0], (2, 3)).shape
 
 
+def equations_by_hand(n):
+    closed = n.jax.make_jaxpr(lambda x, y: (n.lax.sin(x) + y, x))(1.0, 2.0)
+    old, *rest = closed.jaxpr.eqns
+    for new in (n.core.JaxprEqn(old.invars, old.outvars, n.primitives.cos_p, old.params,
+                                old.effects, old.source_info, old.ctx),
+                n.core.new_jaxpr_eqn(old.invars, old.outvars, n.primitives.cos_p, old.params,
+                                     old.effects, old.source_info, old.ctx)):
+        other = closed.map_jaxpr(lambda jaxpr, new=new: jaxpr.replace(eqns=[new, *rest]))
+        yield names(other.jaxpr), n.core.jaxpr_as_fun(other)(0.0, 1.0)
+    info = closed.jaxpr.debug_info
+    yield info.safe_arg_names(2), info.filter_arg_names([False, True]), info.func_name
+    yield info.with_unknown_names().safe_arg_names(2), info.replace_func_name("f").func_name
+    yield info.with_unknown_names().safe_result_paths(1), info.func_filename, info.func_lineno
+    yield info.with_unknown_names().filter_result_paths([True])
+    yield info._replace(result_paths=lambda: ["result"]).resolve_result_paths().result_paths
+
+
+def symbolic_values_in_trees(n):
+    aval = n.core.ShapedArray((2,), F32)
+    for value in n.ad.Zero(aval), n.ad.UndefinedPrimal(aval):
+        yield n.jax.tree.leaves([value, 1.0]), str(n.jax.tree.map(lambda x: 2 * x, value))
+        yield n.jax.tree.structure(value) == n.jax.tree.structure(type(value)(aval))
+        yield str(n.jit(lambda x: x)(value)), str(n.jax.tree.map(
+            lambda x: 3, value, is_leaf=lambda x: type(x) in (n.ad.Zero, n.ad.UndefinedPrimal)))
+
+
 PROGRAMS = {f.__name__: f for f in (
     fancy_batching, broadcasting_batching, reducing_batching, several_results, transposing,
     missing_rules, platforms, constants, static_params, saved_by_a_policy, on_devices, exported,
     of_symbolic_shape, applied_again, built, cut_by_saveables, dead_code, effects, partly_known,
-    derivative_programs, foreign, attributes, own_keys)}
+    derivative_programs, foreign, attributes, own_keys, equations_by_hand,
+    symbolic_values_in_trees)}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

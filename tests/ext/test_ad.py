@@ -134,6 +134,30 @@ def test_defjvp2_gets_the_result():
     assert "test_ad.py:" in p.rules()["jvp"]
 
 
+@pytest.mark.parametrize("cls", [ad.Zero, ad.UndefinedPrimal])
+def test_symbolic_values_are_nodes_of_trees(cls):
+    value = cls(mjax.typeof(X))
+    assert mjax.tree.leaves([value, 1]) == [1]
+    again = mjax.jit(lambda x: x)(value)
+    assert type(again) is cls and again.aval == value.aval
+    assert mjax.tree.map(lambda x: 3, value, is_leaf=lambda x: type(x) is cls) == 3
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda j: ad.jvp_jaxpr(j, [True], False), "jvp_jaxpr: nonzeros has 1 entry for 2 inputs"),
+    (lambda j: ad.jvp_jaxpr(j, [True] * 2, [True] * 2), "instantiate has 2 entries for 1 result"),
+    (lambda j: ad.linearize_jaxpr(j, [True]), "linearize_jaxpr: nonzeros has 1 entry for 2 inp"),
+    (lambda j: ad.linearize_jaxpr(j, [True] * 2, [True] * 2), "instantiate has 2 entries for 1"),
+    (lambda j: ad.transpose_jaxpr(j, [True], [True]), "transpose_jaxpr: undefined has 1 entry for"),
+    (lambda j: ad.transpose_jaxpr(j, [True, False], []), "nonzero_cts has 0 entries for 1 result"),
+    (lambda j: partial_eval.partial_eval_jaxpr(j, [True]), "unknown has 1 entry for 2 inputs"),
+    (lambda j: partial_eval.partial_eval_jaxpr(j, [True] * 2, [True] * 2),
+     "partial_eval_jaxpr: instantiate has 2 entries for 1 result")])
+def test_flags_for_each_input_and_result(call, text):
+    with pytest.raises(ValueError, match=text):
+        call(mjax.make_jaxpr(lax.mul)(X, Y))
+
+
 def test_defjvp_with_too_few_functions():
     p = make("product", lambda x, y: lax.mul(x, y))
     ad.defjvp(p, lambda t, x, y: p.bind(t, y))

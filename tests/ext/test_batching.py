@@ -283,3 +283,23 @@ def test_leaves_of_trees():
     flat, out_tree = batching.flatten_fun_for_vmap(lambda x, *, k: [x["a"], (k,)], tree)
     assert flat.call_wrapped(5, 6) == [5, 6]
     assert out_tree().unflatten("ab") == ["a", ("b",)]
+
+
+def test_reducers_take_negative_axes():
+    p = core.Primitive("total", params={"axes": tuple[int, ...]})
+    p.def_impl(lambda x, *, axes: x.sum(axes))
+    batching.defreducer(p)
+    x = np.arange(27.0, dtype=np.float32).reshape(3, 3, 3)
+    for dim, axes in itertools.product(range(3), [(-1,), (-2,), (-1, -2), (0, -1)]):
+        found = mjax.vmap(lambda x, axes=axes: p.bind(x, axes=axes), dim)(x)
+        np.testing.assert_array_equal(
+            found, [np.take(x, i, dim).sum(axes) for i in range(3)])
+
+
+def test_axes_of_programs_are_axes():
+    jaxpr = mjax.make_jaxpr(lax.sin)(np.ones(2, np.float32))
+    axis = batching.AxisData(None, 3)
+    assert batching.batch_jaxpr2(jaxpr, axis, [-1])[0].in_avals[0].shape == (2, 3)
+    for wrong in 2, -3, 5:
+        with pytest.raises(ValueError, match=f"axis {wrong} is out of bounds"):
+            batching.batch_jaxpr2(jaxpr, axis, [wrong])

@@ -81,5 +81,5 @@ def test_jaxprs_take_as_many_values_as_they_have_inputs():
         with pytest.raises(TypeError,
                            match=r"2 inputs, of types float32\[.*, ~float32\[\], .*1 argument"):
             call()
-    with pytest.raises(TypeError, match="called with 1 constant and 2 arguments"):
+    with pytest.raises(ValueError, match="called with 1 constant and 2 arguments"):
         core.eval_jaxpr(jaxpr, [3.0], X, X)

@@ -181,6 +181,26 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
 
 
+def check_count(who: str, name: str, given: Sequence[Any], items: Sequence[Any], what: str
+                ) -> None:
+    """Refuses a sequence that does not have an entry per item.
+
+    Args:
+      who: the function, for messages.
+      name: the name of its argument.
+      given: the argument.
+      items: what the entries are about.
+      what: the name of one in messages.
+
+    Raises:
+      ValueError: there are more or fewer.
+    """
+    if len(given) != len(items):
+        msg = (f"{who}: {name} has {counted(len(given), 'entry')} for "
+               f"{counted(len(items), what)}; give one for each.")
+        raise ValueError(msg)
+
+
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The one of some names that a misspelled one may stand for; None if none is close."""
     # Imported here: otherwise every import of mjax would pay for it.

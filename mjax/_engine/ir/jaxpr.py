@@ -345,6 +345,10 @@ class Jaxpr:
                  debug_info: DebugInfo | None = None, *, consts: Sequence[Any] = ()):
         if isinstance(constvars, Jaxpr):
             base, consts = constvars, invars
+            if len(consts) != len(base.constvars):
+                msg = (f"a jaxpr of {counted(len(base.constvars), 'constant')} is given "
+                       f"{counted(len(consts), 'value')} for them.")
+                raise ValueError(msg)
             constvars, invars, outvars, eqns = (base.constvars, base.invars, base.outvars,
                                                 base.eqns)
             effects, debug_info = base.effects, base.debug_info

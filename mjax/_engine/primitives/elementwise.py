@@ -16,6 +16,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import counted
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.schema import NO_PARAMS
 from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
@@ -95,7 +96,7 @@ def define_elementwise(name: str, kinds: str | Sequence[str], lowering: Any,
     @primitive.def_abstract_eval
     def type_rule(*avals: ShapedArray, **params: Any) -> ShapedArray:
         if len(avals) != len(operands):
-            msg = f"{name} takes {len(operands)} operand(s), got {len(avals)}."
+            msg = f"{name} takes {counted(len(operands), 'operand')}, got {len(avals)}."
             raise TypeError(msg)
         for position, (aval, accepted) in enumerate(zip(avals, operands, strict=True)):
             check_kinds(name, aval, accepted, position if len(operands) > 1 else 0)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import (
+    LazyArgumentError,
     LazyNotImplementedError,
     LazyTypeError,
     LazyValueError,
@@ -239,7 +240,7 @@ def bad_rule_result(primitive: Any, rule: str, what: Callable[[], str], source: 
                     function: Any = None) -> NoReturn:
     """Raises the error for a rule whose result does not fit; `what` continues after its name."""
     source = source or here()
-    error: Any = LazyTypeError(lambda: (
+    error: Any = LazyArgumentError(lambda: (
         f"{rule_text(primitive, rule, function)} {what()}\n{applied_at(source)}"))
     error.told = primitive, rule
     raise error from None

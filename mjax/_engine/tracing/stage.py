@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.config import is_set_here
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.records import Record
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import ThreadState, thread
@@ -429,7 +430,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
       transformed. No value is held after its last use.
 
     Raises:
-      TypeError: there are more or fewer values than constants or inputs.
+      TypeError: there are more or fewer values than constants or inputs; a ValueError, too.
 
     Example:
       >>> from mjax_ext import core
@@ -442,11 +443,11 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
         env = constants_of(jaxpr, consts)
         env.update(zip(jaxpr.invars, args, strict=True))
     except ValueError:
-        msg = (f"a jaxpr of {counted(len(jaxpr.constvars), 'constant')} and "
-               f"{counted(len(jaxpr.invars), 'input')}, of types "
-               f"{', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
-               f"{counted(len(consts), 'constant')} and {counted(len(args), 'argument')}.")
-        raise TypeError(msg) from None
+        raise LazyArgumentError(lambda: (
+            f"a jaxpr of {counted(len(jaxpr.constvars), 'constant')} and "
+            f"{counted(len(jaxpr.invars), 'input')}, of types "
+            f"{', '.join(map(str, jaxpr.in_avals)) or 'none'}, was called with "
+            f"{counted(len(consts), 'constant')} and {counted(len(args), 'argument')}.")) from None
     outer = thread.source
     scoped = type(outer) is Scope
     try:

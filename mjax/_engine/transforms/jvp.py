@@ -15,7 +15,7 @@ from itertools import repeat
 from typing import Any
 
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
@@ -276,6 +276,8 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequen
     nonzeros = tuple(nonzeros)
 
     def make() -> tuple[Jaxpr, list[bool]]:
+        check_count("jvp_jaxpr", "nonzeros", nonzeros, jaxpr.invars, "input")
+        check_count("jvp_jaxpr", "instantiate", wanted, jaxpr.outvars, "result")
         nonzero_outs: list[bool] = []
         n = len(jaxpr.invars)
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item, selected
+from mjax._engine.base.util import check_count, per_item, selected
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.source import DERIVATIVE_OF, Scope, here, source_info_of
 from mjax._engine.ir.types import typeof
@@ -221,6 +221,8 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
 
 def _linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
                      ) -> PartialEvaluated:
+    check_count("linearize_jaxpr", "nonzeros", nonzeros, jaxpr.invars, "input")
+    check_count("linearize_jaxpr", "instantiate", wanted, jaxpr.outvars, "result")
     made: list[Any] = []
 
     def run(*ins: Any) -> list[Any]:

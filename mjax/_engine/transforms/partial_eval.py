@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
@@ -198,6 +198,8 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
 
 def _partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool], wanted: Sequence[bool],
                         effects_known: bool) -> PartialEvaluated:
+    check_count("partial_eval_jaxpr", "unknown", unknown, jaxpr.invars, "input")
+    check_count("partial_eval_jaxpr", "instantiate", wanted, jaxpr.outvars, "result")
     made: list[Any] = []
 
     def run_known(*known_ins: Any) -> list[Any]:

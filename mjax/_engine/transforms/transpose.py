@@ -13,7 +13,7 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import per_item
+from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, used_variables
 from mjax._engine.ir.references import is_reference
@@ -224,6 +224,8 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
     wanted = per_item(instantiate_cts, sum(undefined))
 
     def make() -> tuple[Jaxpr, list[bool]]:
+        check_count("transpose_jaxpr", "undefined", undefined, jaxpr.invars, "input")
+        check_count("transpose_jaxpr", "nonzero_cts", nonzero_cts, jaxpr.outvars, "result")
         nonzero_ins: list[bool] = []
 
         def f(*args: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from mjax._engine.primitives.shapes import held
 from mjax._engine.primitives.tangents import instantiate as instantiate_zeros
 from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.rule_errors import describe_value
-from mjax._engine.tracing.symbolic import UndefinedPrimal
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.dce import dce_jaxpr, with_inputs
 from mjax._engine.transforms.linearize import linearize_flat
 from mjax._engine.transforms.transpose import backward_pass
@@ -62,7 +62,7 @@ def jvp(fun: Callable[..., Any], primals: Any = _NONE, tangents: Any = _NONE,
         return (jvpfun_with_aux(as_wrapped(fun), flags) if has_aux else
                 jvpfun(fun, flags, transform_stack))
     leaves, tree = tree_flatten(tuple(primals))
-    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
+    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents), lambda t: type(t) is Zero)
     if tree != tangent_tree:
         msg = f"jvp: primals have the structure {tree}, and tangents {tangent_tree}."
         raise TypeError(msg)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.base.util import split_list
+from mjax._engine.base.util import check_count, split_list
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.primitive import Primitive
@@ -13,7 +13,7 @@ from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
 from mjax._engine.transforms import transpose as engine
 from mjax._engine.transforms.transpose import transpose_jaxpr
-from mjax_ext._checked import as_jaxpr, check_count
+from mjax_ext._checked import as_jaxpr
 
 
 def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import canonicalize_axis, check_count
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms import batching as engine
 from mjax._engine.transforms.batching import AxisData, batched_type
-from mjax_ext._checked import as_jaxpr, check_count, flags_for
+from mjax_ext._checked import as_jaxpr, flags_for
 from mjax_ext.interpreters.batching._elements import matchaxis
 
 
@@ -77,8 +78,8 @@ def batch_jaxpr_axes(closed_jaxpr: Jaxpr, axis_data: AxisData, in_axes: Sequence
       The program for the batch, and which results have the axis.
 
     Raises:
-      ValueError: there are more or fewer axes than inputs, or than results; or a result depends on
-        mapped inputs, and its axis is None.
+      ValueError: there are more or fewer axes than inputs, or than results; an axis is out of
+        range; or a result depends on mapped inputs, and its axis is None.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -116,7 +117,7 @@ def batch_jaxpr2(closed_jaxpr: Jaxpr, axis_data: AxisData, in_axes: Sequence[int
       or None.
 
     Raises:
-      ValueError: there are more or fewer axes than inputs.
+      ValueError: there are more or fewer axes than inputs, or one is out of range.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -135,7 +136,7 @@ def _batched(who: str, jaxpr: Jaxpr, axis: AxisData, in_axes: Sequence[int | Non
              ) -> tuple[Jaxpr, list[int | None]]:
     check_count(who, "in_axes", in_axes, jaxpr.invars, "input")
     # Axes may count from the end, of the batch.
-    axes = tuple([None if d is None else d % (v.aval.ndim + 1)
+    axes = tuple([None if d is None else canonicalize_axis(d, v.aval.ndim + 1)
                   for d, v in zip(in_axes, jaxpr.invars, strict=True)])
 
     def make() -> tuple[Jaxpr, list[int | None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.util import canonicalize_axis
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import align_batches
 from mjax._engine.primitives.shapes import (
@@ -166,7 +166,7 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
       axis_data: the axis; not read.
       batched_args: its operand, in a list.
       batch_dims: the operand's batch axis, in a list.
-      axes: the axes of one element to remove.
+      axes: the axes of one element to remove; negative ones count from its end.
       params: its other params.
 
     Returns:
@@ -180,6 +180,7 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
       ((3, 4), 0)
     """
     (dim,) = batch_dims
+    axes = canonicalize_axes(axes, typeof(batched_args[0]).ndim - 1)
     out_dim = dim - sum(a < dim for a in axes)
     return prim.bind(*batched_args, axes=tuple(a + (a >= dim) for a in axes), **params), out_dim
 

@@ -7,7 +7,7 @@ import mjax
 from mjax import lax
 from mjax._engine.ir import check
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from mjax._engine.ir.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax.errors import JaxprTypeError
 
@@ -98,6 +98,43 @@ def test_checker_looks_into_params():
                                params={**good.eqns[0].params, "jaxpr": bad})
     with pytest.raises(JaxprTypeError, match="not bound"):
         check_jaxpr(Jaxpr([], [a], [b], [eqn]))
+
+
+def test_equations_have_jaxs_order():
+    with mjax.experimental.compute_on.compute_on("device_host"):
+        old, = mjax.make_jaxpr(lax.sin)(X).eqns
+    assert old[:5] == (old.invars, old.outvars, old.primitive, old.params, old.effects)
+    args = (old.invars, old.outvars, lax.cos_p, old.params, old.effects)
+    assert JaxprEqn(*args) == (*args, None)
+    for new in JaxprEqn(*args, old.source_info), JaxprEqn(*args, None, old.ctx):
+        assert new.ctx == old.ctx and new.ctx.compute_type == "device_host"
+    assert JaxprEqn(*args, old.source_info).source_info.traceback is old.source_info.traceback
+
+
+def test_another_program_with_the_same_constants():
+    jaxpr = mjax.make_jaxpr(lambda x: (x + X, x))(X)
+    other = jaxpr.map_jaxpr(lambda jaxpr: jaxpr.replace(outvars=jaxpr.outvars[:1]))
+    assert other.consts == jaxpr.consts and len(other.out_avals) == 1
+    with pytest.raises(ValueError, match="a jaxpr of 1 constant is given 2 values for them"):
+        ClosedJaxpr(jaxpr, [X, X])
+
+
+def test_names_of_arguments_and_results():
+    info = mjax.make_jaxpr(lambda x, y: x)(X, X).debug_info
+    assert info.safe_arg_names(2) == ("x", "y") and info.filter_arg_names([False, True]) == ("y",)
+    assert info.safe_result_paths(2) == ("", "") and info.filter_result_paths([True]) is None
+    assert info.func_filename == __file__ and info.func_lineno > 1
+    assert info.replace_func_name("f").func_src_info.startswith("f at ")
+    unknown = DebugInfo()
+    assert unknown.safe_arg_names(1) == ("",) and unknown.filter_arg_names([True]) is None
+    assert unknown.func_filename is unknown.func_lineno is None
+    resolved = info._replace(result_paths=lambda: ["a", "b"]).resolve_result_paths()
+    assert resolved.filter_result_paths([True, False]) == ("a",)
+    assert resolved.resolve_result_paths() is resolved
+    with pytest.raises(ValueError, match=r"DebugInfo.arg_names has 2 names \(.*\), not 3"):
+        info.safe_arg_names(3)
+    with pytest.raises(ValueError, match="DebugInfo.result_paths has 2 names"):
+        resolved.safe_result_paths(1)
 
 
 def test_replace_keeps_the_rest():

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from mjax_ext import core
+from mjax_ext.check.pytest_plugin import Baseline, pytest_configure
 
 SUITE = '''
 import numpy as np
@@ -90,3 +94,52 @@ def test_fixture(session):
     assert outcomes == {"test_right": "passed", "test_wrong": "passed",
                         "test_again_in_jit": "passed", "test_fixture": "failed"}, said
     assert "WrongRulesError: primitive 'wrong', 1 finding (jvp)" in said
+
+
+# ---- the mode, without a session ---------------------------------------------------------
+
+
+def applying(**params):
+    p = core.Primitive("applied in a test")
+    p.def_impl(lambda x, **params: x)
+    p.def_abstract_eval(lambda x, **params: x)
+    return p, lambda x: p.bind(x, **params)
+
+
+def test_operands_that_bind_refuses(tmp_path):
+    baseline, (p, _) = Baseline(tmp_path / "rules.json", False), applying()
+    baseline.note(p, ([1.0],), {})
+    assert not baseline.waiting
+
+
+def test_applications_have_the_same_name_in_each_session(tmp_path):
+    baseline, (p, _) = Baseline(tmp_path / "rules.json", False), applying()
+    baseline.note(p, (1.0,), {"f": applying})
+    assert [*baseline.waiting] == [
+        "applied in a test(~float32[], f=<function applying>)"]
+
+
+@pytest.mark.parametrize("error", [pytest.skip.Exception("later"), ValueError("broken")])
+def test_a_test_that_ends_early_leaves_nothing_to_the_next(tmp_path, error):
+    baseline, (_, apply) = Baseline(tmp_path / "rules.json", False), applying()
+    bind, running = core.Primitive.bind, baseline.pytest_runtest_call(None)
+    next(running)
+    apply(1.0)
+    assert len(baseline.waiting) == 1
+    with pytest.raises(type(error)):
+        running.throw(error)
+    assert not baseline.waiting and core.Primitive.bind is bind
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{"])
+def test_a_file_of_something_else(tmp_path, text):
+    file = tmp_path / "rules.json"
+    file.write_text(text)
+    with pytest.raises(pytest.UsageError, match="rules.json does not hold findings of --mjax-chec"):
+        Baseline(file, False)
+
+
+def test_accepting_without_a_file():
+    options = {"--mjax-check": None, "--mjax-check-accept": True}
+    with pytest.raises(pytest.UsageError, match="--mjax-check=FILE, which is not given"):
+        pytest_configure(SimpleNamespace(getoption=options.get))

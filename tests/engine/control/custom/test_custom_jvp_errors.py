@@ -82,7 +82,7 @@ def test_definitions_that_are_refused():
         mjax.custom_jvp(product, nondiff_argnums=0).defjvps(None)
     f.defjvps(lambda dx, out, x, y: dx)
     with pytest.raises(TypeError, match="defjvps of custom_jvp function product at .* was given 1 "
-                       "functions for 2 arguments"):
+                       "function for 2 arguments"):
         mjax.grad(f)(1.0, 2.0)
     f.defjvps(None, None)
     assert mjax.grad(f)(1.0, 2.0) == 0
