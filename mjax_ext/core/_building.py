@@ -15,6 +15,7 @@ from mjax._engine.ir.source import (
     SourceInfo,
     current_traceback,
     plain,
+    with_annotations,
 )
 from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.lowering.context import nested_constants
@@ -125,8 +126,9 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
     """
     if type(source_info) is SourceInfo:
         source_info = source_info.replace(name_stack=NameStack(plain(source_info.name_stack)))
-    return JaxprEqn(list(invars), list(outvars), primitive, params, effects,
-                    source_info or current_traceback(), ctx or JaxprEqnContext())
+    context = JaxprEqnContext() if ctx is None else ctx
+    source = with_annotations(source_info or current_traceback(), context.annotations)
+    return JaxprEqn(list(invars), list(outvars), primitive, params, effects, source)
 
 
 def gensym() -> Callable[[AbstractValue], Var]:

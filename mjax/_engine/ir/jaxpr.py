@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mjax._engine.base.displays import display
 from mjax._engine.base.program_caches import generation
@@ -192,12 +192,6 @@ class JaxprEqn(Record):
     effects: Effects
     source: Any = None
 
-    if not TYPE_CHECKING:
-        def __new__(cls, invars, outvars, primitive, params, effects, source=None, ctx=None):
-            if ctx is not None:
-                source = with_annotations(source, ctx.annotations)
-            return tuple.__new__(cls, (invars, outvars, primitive, params, effects, source))
-
     @property
     def source_info(self) -> SourceInfo:
         """The traceback of the call that made this equation, and its name stack."""
@@ -219,6 +213,17 @@ class JaxprEqn(Record):
 
     def __repr__(self) -> str:
         return print_eqn(self, [v for v in self.outvars if type(v) is not DropVar])
+
+
+def _new_eqn(cls: Any, invars: list[Atom], outvars: list[Var], primitive: Any,
+             params: dict[str, Any], effects: Effects, source: Any = None,
+             ctx: JaxprEqnContext | None = None) -> Any:
+    if ctx is not None:
+        source = with_annotations(source, ctx.annotations)
+    return tuple.__new__(cls, (invars, outvars, primitive, params, effects, source))
+
+
+JaxprEqn.__new__ = _new_eqn  # type: ignore[assignment]
 
 
 @pickled_by("debug_info_v1")

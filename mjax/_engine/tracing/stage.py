@@ -40,6 +40,7 @@ from mjax._engine.ir.source import (
     here,
     replayed,
     summarize,
+    with_annotations,
     without_names,
 )
 from mjax._engine.ir.types import typeof
@@ -285,7 +286,7 @@ class StageInterpreter(Interpreter):
         self.effects |= eqn.effects
         self.eqns.append(JaxprEqn(
             list(map(self.atom, eqn.in_tracers)), list(eqn.outvars), eqn.primitive, eqn.params,
-            frozenset(eqn.effects), eqn.source_info, eqn.ctx))
+            frozenset(eqn.effects), with_annotations(eqn.source_info, eqn.ctx.annotations)))
 
     def emit_eqn(self, *args: Any, **kwargs: Any) -> list[StageTracer]:
         """Makes and records an equation, with the arguments of `make_eqn`; gives its results."""
