@@ -17,6 +17,7 @@ from typing import Any
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
 from mjax._engine.primitives.tangents import zero_tangent
@@ -226,11 +227,41 @@ def _as_given(primal: Any, tangent: Any, result: Any) -> bool:
     return type(result) is JVPTracer and result.tangent is tangent
 
 
+def are_named() -> bool:
+    """Whether derivatives tell of which operations they are, for messages about NaNs."""
+    return bool(thread.settings.debug_nans or thread.settings.debug_infs)
+
+
+def under_its_name(differentiate: Callable[..., Any]) -> Callable[..., Any]:
+    """A method `differentiate` that names the operation in the sources of its derivative."""
+
+    def named(self: JVPInterpreter, primitive: Primitive, primals: list[Any], tangents: list[Any],
+              params: dict[str, Any]) -> Any:
+        before = thread.source
+        outer = before if type(before) is Scope else None
+        info = None if before is None or outer is not None else source_info_of(before)
+        thread.source = Scope((f"{DERIVATIVE_OF}{primitive.name}",), thread.interpreter, outer,
+                              info.traceback if outer is None and info else
+                              outer and outer.traceback)
+        try:
+            return differentiate(self, primitive, primals, tangents, params)
+        finally:
+            thread.source = before
+
+    return named
+
+
+class _NamingInterpreter(JVPInterpreter):
+    __slots__ = ()
+    differentiate = under_its_name(JVPInterpreter.differentiate)
+
+
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any],
-             interpreter: type[JVPInterpreter] = JVPInterpreter
+             interpreter: type[JVPInterpreter] | None = None
              ) -> tuple[list[Any], list[Any]]:
     """Evaluates a function of flat values with tangents; those may be and become `Zero`s."""
-    interp = interpreter(thread.interpreter)
+    kind = interpreter or (_NamingInterpreter if are_named() else JVPInterpreter)
+    interp = kind(thread.interpreter)
     interp.function = f
     with running(interp):
         results = split_results(interp, f(*[

@@ -17,7 +17,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import check_count, per_item, selected
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
-from mjax._engine.ir.source import DERIVATIVE_OF, Scope, here, source_info_of
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import instantiate, zero_tangent
 from mjax._engine.tracing.interpreter import call_with, running
@@ -40,7 +40,13 @@ from mjax._engine.tracing.stage import (
 )
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.dce import dce_jaxpr
-from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, split_results
+from mjax._engine.transforms.jvp import (
+    JVPInterpreter,
+    JVPTracer,
+    are_named,
+    split_results,
+    under_its_name,
+)
 from mjax._engine.transforms.partial_eval import (
     PartialEvalInterpreter,
     PartialEvaluated,
@@ -121,19 +127,7 @@ class _NamingInterpreter(LinearizeInterpreter):
     """Names the operations in the sources of their derivatives, for messages about NaNs."""
 
     __slots__ = ()
-
-    def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
-                      params: dict[str, Any]) -> tuple[Any, Any]:
-        before = thread.source
-        outer = before if type(before) is Scope else None
-        info = None if before is None or outer is not None else source_info_of(before)
-        thread.source = Scope((f"{DERIVATIVE_OF}{primitive.name}",), thread.interpreter, outer,
-                              info.traceback if outer is None and info else
-                              outer and outer.traceback)
-        try:
-            return super().differentiate(primitive, primals, tangents, params)
-        finally:
-            thread.source = before
+    differentiate = under_its_name(LinearizeInterpreter.differentiate)
 
 
 class Linearized(Record):
@@ -161,9 +155,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
       debug_info: names for messages.
     """
     tangent_interp = PartialEvalInterpreter(thread.interpreter, debug_info)
-    settings = thread.settings
-    interp = (_NamingInterpreter if settings.debug_nans or settings.debug_infs
-              else LinearizeInterpreter)(tangent_interp)
+    interp = (_NamingInterpreter if are_named() else LinearizeInterpreter)(tangent_interp)
     interp.function = f
     with patient_collector, running(tangent_interp), running(interp):
         outs, tangents = split_results(interp, f(*[

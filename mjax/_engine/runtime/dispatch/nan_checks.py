@@ -90,6 +90,19 @@ def _forward(name: str) -> str:
     return f", in the derivative of {found[-1]}," if other else ""
 
 
+def _of_operands(kind: str, args: Sequence[Any]) -> str:
+    """The end of a sentence: which operands have a part in the value."""
+    given = [str(i) for i, arg in enumerate(args) if invalid(arg)]
+    if given:
+        return f"; its operand {' and '.join(given)} already holds it."
+    infinite = [str(i) for i, arg in enumerate(args)
+                if is_array(arg) and dtypes.is_inexact(arg.dtype) and np.isinf(arg).any()]
+    if kind == "nan" and infinite:
+        return (f"; its operand {' and '.join(infinite)} is infinite, and the flag debug_infs "
+                "finds the operation that made it so.")
+    return "."
+
+
 def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any]) -> NoReturn:
     source = here()
     only = jaxpr.eqns[0] if len(jaxpr.eqns) == 1 else None
@@ -106,9 +119,7 @@ def _diagnose(kind: str, index: int, jaxpr: Jaxpr, name: str, args: Sequence[Any
                "none of its operations produces one: XLA's optimizations do, or the arguments hold "
                "it.")
     else:
-        given = [str(i) for i, arg in enumerate(args) if invalid(arg)]
         what = only.primitive.name
         msg = (f"invalid value ({kind}) encountered in {what}{_forward(what)} at "
-               f"{summarize(source)}"
-               + (f"; its operand {' and '.join(given)} already holds it." if given else "."))
+               f"{summarize(source)}{_of_operands(kind, args)}")
     raise FloatingPointError(msg)

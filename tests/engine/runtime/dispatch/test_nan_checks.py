@@ -102,6 +102,33 @@ def test_the_operation_whose_derivative_it_is_is_named(name, operation, x):
     assert not [n for n in names if "derivative of" in n]
 
 
+def test_operations_are_named_going_forward():
+    """The derivative of an operation, and not what computes its value."""
+    def norm(x):
+        return lax.sqrt(mnp.sum(x * x))
+
+    jvp = lambda f: lambda x: mjax.jvp(f, (x,), (mnp.ones_like(x),))
+    with mjax.debug_nans(True):
+        for f in (norm, mjax.jit(norm)):
+            for g in (jvp(f), mjax.jit(jvp(f)), mjax.jacfwd(f)):
+                assert "in mul, in the derivative of sqrt, at" in message(g, mnp.zeros(3))
+        for f in (chain, mjax.jit(chain), mjax.checkpoint(chain)):
+            for g in (jvp(f), mjax.jit(jvp(f)), mjax.jacfwd(f)):
+                assert f"encountered in log at {LINE_ONE} (chain)." in message(g, -1.0)
+
+
+def test_infinite_operands_are_named():
+    f = lambda x: lax.sqrt(mnp.sum(x ** 2))
+    with mjax.debug_nans(True):
+        text = message(mjax.grad(f), mnp.zeros(3))
+    assert "in the derivative of integer_pow" in text
+    assert text.endswith("; its operand 0 is infinite, and the flag debug_infs finds the operation "
+                         "that made it so.")
+    with mjax.debug_infs(True):
+        assert "encountered in div, in the derivative of sqrt, at" in message(
+            mjax.grad(f), mnp.zeros(3))
+
+
 def test_values_of_the_forward_pass_are_not_those_of_derivatives():
     with mjax.debug_nans(True):
         text = message(mjax.grad(lambda x: lax.log(x) * 2.0), -1.0)
