@@ -114,8 +114,12 @@ def test_what_modules_do_not_have():
             mlir.lower_jaxpr_to_module("m", jaxpr, platforms=platforms)
     with pytest.raises(TypeError, match="lower_jaxpr_to_module takes a jaxpr"):
         mlir.lower_jaxpr_to_module("m", lax.sin, platforms=["cpu"])
-    with pytest.raises(ValueError, match="donated_args has 2 entries for 1 input"):
-        lower(lax.sin, X, donated_args=[True, False])
+    for name, given, what in (
+            ("donated_args", [True, False], "input"), ("arg_shardings", [None, None], "input"),
+            ("arg_names", ["x", "y"], "input"), ("input_output_aliases", [None, 0], "input"),
+            ("result_shardings", [None, None], "result"), ("result_names", ["x", "y"], "result")):
+        with pytest.raises(ValueError, match=f"{name} has 2 entries for 1 {what}"):
+            lower(lax.sin, X, **{name: given})
 
 
 def test_rules_of_one_lowering():
@@ -493,3 +497,16 @@ def test_attributes_of_booleans():
     assert p.bind().tolist() == values
     with mlir.make_ir_context():
         assert str(mlir.dense_bool_elements([])) == "dense<> : tensor<0xi1>"
+
+
+@pytest.mark.parametrize(("rule", "text"), [
+    (lambda ctx, x: [x, x], r"returned tensor<3xf32>, tensor<3xf32>, but the abstract evaluation"),
+    (lambda ctx, x: None, r"returned None; it must return a list of ir.Values"),
+    (lambda ctx, x: [mlir.hlo.convert(mlir.aval_to_ir_type(core.ShapedArray((3,), "int32")), x)],
+     r"returned tensor<3xi32>, but the abstract evaluation says float32\[3\]")])
+def test_what_rules_in_functions_return_wrongly_is_named(rule, text):
+    p = core.Primitive("in a function")
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, rule, inline=False)
+    with pytest.raises(TypeError, match=f"lowering of primitive 'in a function' .*{text}"):
+        mjax.jit(p.bind)(np.ones(3, np.float32))

@@ -359,7 +359,7 @@ def lower_application(ctx: LoweringContext, operands: Sequence[Any], params: dic
         ctx.set_tokens_out(ctx.tokens_in.update_tokens(ctx.tokens))
     if ours and not ctx.module_context.checking:
         return results
-    return _checked_results(ctx, rule, results)
+    return checked_results(ctx, rule, results)
 
 
 def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[Any],
@@ -371,7 +371,7 @@ def _apply(rule: Callable[..., Any], ctx: LoweringContext, operands: Sequence[An
         raise
 
 
-def _checked_results(ctx: LoweringContext, rule: Any, results: Any) -> list[Any]:
+def checked_results(ctx: LoweringContext, rule: Any, results: Any) -> list[Any]:
     """The results of a lowering rule, compared with the declared types."""
     try:
         values = [results] if isinstance(results, ir.Value) else flat(results)

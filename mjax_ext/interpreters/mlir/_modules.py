@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import counted
+from mjax._engine.base.util import check_count, counted
 from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.sizes import is_constant_shape
@@ -95,6 +95,7 @@ def lower_jaxpr_to_module(
       NotImplementedError: there are several platforms, replicas, `replicated_args`, layouts, or
         memories other than the default ones.
       TypeError: a sharding is of another class.
+      ValueError: there are more or fewer flags, names, shardings or aliases than inputs or results.
       MissingRuleError: a primitive does not have a lowering for the platform.
 
     Example:
@@ -117,6 +118,14 @@ def lower_jaxpr_to_module(
             all_default_mem_kind=not all_default_mem_kind,
             propagated_out_mem_kinds=_given(propagated_out_mem_kinds))
     platform = one_platform(who, platforms)
+    for name, given, items, what in (
+            ("arg_shardings", arg_shardings, jaxpr.invars, "input"),
+            ("arg_names", arg_names, jaxpr.invars, "input"),
+            ("input_output_aliases", input_output_aliases, jaxpr.invars, "input"),
+            ("result_shardings", result_shardings, jaxpr.outvars, "result"),
+            ("result_names", result_names, jaxpr.outvars, "result")):
+        if given is not None:
+            check_count(who, name, given, items, what)
     donated = flags_for(who, "donated_args", donated_args or False, jaxpr.invars, "input")
     donation = settle([i for i, d in enumerate(donated) if d], jaxpr.in_avals, jaxpr.out_avals,
                       lambda i: f"argument {i}", lambda i, out: True, lambda i, out: False)

@@ -8,6 +8,7 @@ from typing import Any
 from mjax._engine.base.util import exact
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.lowering.context import LoweringContext
+from mjax._engine.lowering.module import checked_results
 from mjax._engine.primitives.emit import flat
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
@@ -120,9 +121,8 @@ def _new_function(ctx: LoweringContext, rule: LoweringRule, params: dict[str, An
     function = mctx.new_function(name, mctx.types_of(ctx.avals_in), ctx.out_types)
     block = function.add_entry_block()
     with ir.InsertionPoint(block):
-        results = rule(ctx.replace(constants={}),
-                       *mctx.as_values(ctx.avals_in, block.arguments), **params)
-        func.ReturnOp([results] if isinstance(results, ir.Value) else flat(results))
+        func.ReturnOp(checked_results(ctx, rule, rule(
+            ctx.replace(constants={}), *mctx.as_values(ctx.avals_in, block.arguments), **params)))
     return name
 
 
