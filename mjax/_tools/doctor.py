@@ -170,7 +170,9 @@ def _of_cache(caches: dict[str, Any]) -> list[Finding]:
     if not folder or not caches["used"]:
         return []
     said = {"read from": caches["readable"], "written to": caches["writable"]}
-    return [Finding(f"nothing can be {what} the compilation cache {folder}.", fatal=False)
+    variable = variable_of("compilation_cache_dir", os.environ)
+    return [Finding(f"nothing can be {what} the compilation cache {folder}.",
+                    variables=(variable,), fatal=False)
             for what, can in said.items() if not can]
 
 
