@@ -71,7 +71,7 @@ def test_wheels_have_the_pages_that_texts_point_to(tmp_path, monkeypatch):
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
         "targets"]["wheel"]
     assert "docs" in wheel["only-include"] and wheel["sources"] == {"docs": "mjax/docs"}
-    assert wheel["exclude"] == ["/docs/*.py"]
+    assert wheel["exclude"] == ["/docs/*.py", "/docs/site"]
     installed = tmp_path / "mjax" / "docs" / "policy.md"
     installed.parent.mkdir(parents=True)
     installed.touch()
