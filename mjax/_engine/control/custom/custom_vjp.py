@@ -421,7 +421,7 @@ def _of_functions(pair: Pair, params: dict[str, Any]) -> custom_vjp:
     def backward(residuals: list[Any], cts: list[Any]) -> tuple[Any, ...]:
         if not params["symbolic_zeros"]:
             cts = [for_rule(from_rule(ct), False) for ct in cts]
-        return tuple(bwd(*residuals, *cts))
+        return tuple([None if type(ct) is Zero else ct for ct in bwd(*residuals, *cts)])
 
     custom.defvjp(forward, backward, symbolic_zeros=True)
     return custom
