@@ -10,10 +10,12 @@ import pathlib
 import pytest
 
 import mjax
+import mjax_ext
 from mjax._numpy.methods import METHODS, PROPERTIES, found
 
 ROOT = pathlib.Path(mjax.__file__).parent
-STUBS = sorted(path for path in ROOT.rglob("*.pyi") if "_engine" not in path.parts)
+STUBS = sorted(path for root in (ROOT, pathlib.Path(mjax_ext.__file__).parent)
+               for path in root.rglob("*.pyi") if "_engine" not in path.parts)
 METHODS_STUB = ROOT / "_engine" / "runtime" / "arrays" / "array_methods.pyi"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
 from mjax_ext._reports import BaseReport, sentence
@@ -75,7 +75,7 @@ class Report(BaseReport[Finding]):
       (True, True)
     """
 
-    rules = RULES
+    rules: ClassVar[Iterable[str]] = RULES
     primitive: Any
 
     def __init__(self, primitive: Any, application: str, findings: Sequence[Finding],

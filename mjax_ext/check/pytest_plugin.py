@@ -113,6 +113,9 @@ class Baseline:
       {}
     """
 
+    path: Path
+    accept: bool
+
     def __init__(self, path: Path, accept: bool):
         self.path, self.accept = path, accept
         self.known: Findings = {}
@@ -126,7 +129,7 @@ class Baseline:
         #: The findings of this session, for every application that was checked.
         self.found: Findings = {}
         self.waiting: dict[str, tuple[Primitive, list[Any], dict[str, Any]]] = {}
-        self.random = np.random.default_rng(0)
+        self.random: np.random.Generator = np.random.default_rng(0)
 
     def note(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> None:
         """Remembers an application of an author's primitive."""

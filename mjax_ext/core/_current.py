@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
@@ -118,7 +118,7 @@ class OpaqueTraceState:
     """The trace that was current when it was made, to be compared and nothing else."""
 
     __slots__ = ("_trace",)
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, trace: Any):
         self._trace = weakref.ref(trace)
@@ -317,4 +317,4 @@ class TracingContext:
         thread.interpreter = trace
 
 
-trace_ctx = TracingContext()
+trace_ctx: TracingContext = TracingContext()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -224,7 +224,7 @@ def standard_insert_pvary(*args: Any) -> list[Any]:
     return [vary_over(axes, x) for x in args]
 
 
-auto_insert_reshard = alias(standard_insert_pvary, "auto_insert_reshard")
+auto_insert_reshard: Final = alias(standard_insert_pvary, "auto_insert_reshard")
 
 
 # ---- sizes -------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from mjax._engine.control.custom.as_functions import (
     functions_of,
 )
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.interpreter import Interpreter, check_alive
+from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.rule_results import refuse_other_count
 
@@ -84,6 +84,8 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     """
 
     __slots__ = ("parent_trace",)
+    function: Any
+    alive: bool | Refusal
 
     def __init__(self) -> None:
         self.function = None

@@ -61,7 +61,7 @@ class JVPTrace(JVPInterpreter, metaclass=_Spelling):
 
     def __init__(self, parent_trace: Any, tag: Any = None):
         super().__init__(parent_trace)
-        self.tag = tag
+        self.tag: Any = tag
 
     def to_primal_tangent_pair(self, val: Any) -> tuple[Any, Any]:
         """A value's primal and its tangent, a `Zero` for a constant."""
@@ -98,7 +98,7 @@ class BatchTrace(BatchInterpreter, metaclass=_Spelling):
 
     def __init__(self, parent_trace: Any, tag: Any, axis_data: AxisData):
         super().__init__(parent_trace, axis_data)
-        self.tag = tag
+        self.tag: Any = tag
 
     def to_batch_info(self, val: Any) -> tuple[Any, int | None]:
         """A value's batch and its batch dimension; the value and None for a constant."""
@@ -264,7 +264,7 @@ class JaxprTrace(PartialEvalInterpreter, metaclass=_Spelling):
 
     def __init__(self, parent_trace: Any, name_stack: Any = (), tag: Any = None):
         super().__init__(parent_trace)
-        self.tag = tag
+        self.tag: Any = tag
 
     def new_arg(self, pval: Any) -> Any:
         """An input: an unknown value of the type, or the known value, of a `PartialVal`."""

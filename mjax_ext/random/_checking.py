@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class PRNGReport(BaseReport[PRNGFinding]):
       True
     """
 
-    rules = RULES
+    rules: ClassVar[Iterable[str]] = RULES
     impl: PRNGImpl
 
     def __init__(self, impl: PRNGImpl, findings: Sequence[PRNGFinding], examined: Sequence[str]):

@@ -246,8 +246,8 @@ def unsafe_rbg_fold_in(keys: Any, data: Any) -> Any:
     return bitwise_xor(keys, words)
 
 
-rbg_prng = register_prng(PRNGImpl((4,), rbg_seed, rbg_split, rbg_random_bits, rbg_fold_in, "rbg",
-                                  "rbg", takes_batches=True))
-unsafe_rbg_prng = register_prng(PRNGImpl(
+rbg_prng: PRNGImpl = register_prng(PRNGImpl(
+    (4,), rbg_seed, rbg_split, rbg_random_bits, rbg_fold_in, "rbg", "rbg", takes_batches=True))
+unsafe_rbg_prng: PRNGImpl = register_prng(PRNGImpl(
     (4,), rbg_seed, unsafe_rbg_split, rbg_random_bits, unsafe_rbg_fold_in, "unsafe_rbg", "urbg",
     takes_batches=True))

@@ -23,7 +23,7 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 
 # ---- add_any ---------------------------------------------------------------------------
 
-add_any_p = EnginePrimitive("add_any", params={})
+add_any_p: EnginePrimitive = EnginePrimitive("add_any", params={})
 
 
 @add_any_p.def_abstract_eval

@@ -105,7 +105,7 @@ def _rotate_left(x: Any, distance: int, aval: ShapedArray) -> Any:
                    hlo.shift_right_logical(x, full(32 - distance, aval)))
 
 
-threefry2x32_p = define_hash("threefry2x32", 2, _threefry2x32_lowering)
+threefry2x32_p: Primitive = define_hash("threefry2x32", 2, _threefry2x32_lowering)
 
 # ---- counters --------------------------------------------------------------------------
 
@@ -284,6 +284,6 @@ def join_words(high: Any, low: Any) -> Any:
     return bitwise_or(shift_left(high, distance), convert(low, wide))
 
 
-threefry_prng = register_prng(PRNGImpl(
+threefry_prng: PRNGImpl = register_prng(PRNGImpl(
     (2,), threefry_seed, threefry_split, threefry_random_bits, threefry_fold_in, "threefry2x32",
     "fry", takes_batches=True))

@@ -188,11 +188,11 @@ class Primitive:
         #: Names of rules that are not the engine's, and ("lowering", platform) for each lowering.
         self.foreign: set[Any] = set()
         #: Whether results of its rules are compared with the abstract evaluation.
-        self.compared = not self.own
+        self.compared: bool = not self.own
         #: Whether the abstract evaluation gives effects, too.
-        self.effectful = False
+        self.effectful: bool = False
         #: (types of results, types of operands, params) that agree with the abstract evaluation.
-        self.agreed = ProgramCache()
+        self.agreed: ProgramCache = ProgramCache()
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.

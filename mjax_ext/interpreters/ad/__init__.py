@@ -97,9 +97,9 @@ __all__ = [
     "nonzero_outputs", "nonzero_tangent_outputs", "traceable", "vjp",
 ]
 
-primitive_jvps = RuleTable("jvp")
-primitive_linearizations = RuleTable("linearize")
-primitive_transposes = RuleTable("transpose")
+primitive_jvps: RuleTable = RuleTable("jvp")
+primitive_linearizations: RuleTable = RuleTable("linearize")
+primitive_transposes: RuleTable = RuleTable("transpose")
 
 
 def __dir__() -> list[str]:

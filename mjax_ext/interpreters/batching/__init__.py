@@ -90,10 +90,10 @@ __all__ = [
     "to_elt", "unregister_vmappable",
 ]
 
-primitive_batchers = RuleTable("batch")
-fancy_primitive_batchers = RuleTable("axis_batch")
-axis_primitive_batchers = AxisPrimitiveBatchers()
-NotMapped = type(not_mapped)
+primitive_batchers: RuleTable = RuleTable("batch")
+fancy_primitive_batchers: RuleTable = RuleTable("axis_batch")
+axis_primitive_batchers: AxisPrimitiveBatchers = AxisPrimitiveBatchers()
+NotMapped: type[None] = type(not_mapped)
 
 
 def __dir__() -> list[str]:

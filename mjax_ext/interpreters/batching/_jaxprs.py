@@ -28,7 +28,7 @@ class ZeroIfMapped:
         return "zero_if_mapped"
 
 
-zero_if_mapped = ZeroIfMapped()
+zero_if_mapped: ZeroIfMapped = ZeroIfMapped()
 
 
 def batch_jaxpr(closed_jaxpr: Jaxpr, axis_data: AxisData, in_batched: Sequence[bool],

@@ -131,7 +131,7 @@ __all__ = [
     "Token", "Value", "upstream_dialects",
 ]
 
-lowerable_effects = EffectTypes("lowerable")
+lowerable_effects: EffectTypes = EffectTypes("lowerable")
 
 # These names load MLIR.
 face("mjax_ext.interpreters.mlir", later=dict.fromkeys(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mjax._engine.base.util import alias, counted
 from mjax._engine.ir.dtypes import as_dtype
@@ -48,7 +48,7 @@ class _TypeHandlers(MutableMapping[type[AbstractValue], Callable[[Any], Any]]):
         return 1 + len(emit.ir_type_handlers)
 
 
-ir_type_handlers = _TypeHandlers()
+ir_type_handlers: _TypeHandlers = _TypeHandlers()
 
 
 def dtype_to_ir_type(dtype: Any) -> Any:
@@ -144,7 +144,7 @@ def flatten_ir_values(xs: Iterable[Any]) -> list[Any]:
     return emit.flat(map(_as_tuple, xs))
 
 
-flatten_lowering_ir_args = alias(flatten_ir_values, "flatten_lowering_ir_args")
+flatten_lowering_ir_args: Final = alias(flatten_ir_values, "flatten_lowering_ir_args")
 
 
 def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:
@@ -218,4 +218,4 @@ class _Registry:
             len(x) if isinstance(x, (tuple, list)) else None for x in values])
 
 
-ir_tree_registry = _Registry()
+ir_tree_registry: _Registry = _Registry()

@@ -122,9 +122,9 @@ __all__ = [
     "compute_on", "xla_metadata_lib",
 ]
 
-dce_rules = RuleTable("dce")
-custom_partial_eval_rules = RuleTable("partial_eval")
-custom_staging_rules = RuleTable("staging")
+dce_rules: RuleTable = RuleTable("dce")
+custom_partial_eval_rules: RuleTable = RuleTable("partial_eval")
+custom_staging_rules: RuleTable = RuleTable("staging")
 
 
 def __dir__() -> list[str]:

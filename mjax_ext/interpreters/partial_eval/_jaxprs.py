@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from mjax._engine.base.util import alias, counted, partition_list, split_list
 from mjax._engine.ir.effects import Effects, join_effects, keeps_equation
@@ -351,4 +351,4 @@ def dce_jaxpr_call_rule(used_outputs: Sequence[bool], eqn: JaxprEqn
         params={**eqn.params, "call_jaxpr": inner}, effects=inner.effects)
 
 
-dce_jaxpr_closed_call_rule = alias(dce_jaxpr_call_rule, "dce_jaxpr_closed_call_rule")
+dce_jaxpr_closed_call_rule: Final = alias(dce_jaxpr_call_rule, "dce_jaxpr_closed_call_rule")

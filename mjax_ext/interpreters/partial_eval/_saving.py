@@ -311,7 +311,7 @@ def _jit_params(unks_in: Sequence[bool], inst_in: Sequence[bool], kept_known: An
             {**staged, "donated_invars": (False,) * (n_taken + sum(inst_in))})
 
 
-partial_eval_jaxpr_custom_rules = _Rules({
+partial_eval_jaxpr_custom_rules: _Rules = _Rules({
     jit_p: partial(closed_call_partial_eval_custom_rule, "jaxpr", _jit_params),
     closed_call_p: partial(closed_call_partial_eval_custom_rule, "call_jaxpr",
                            lambda *args: args[-2:])})

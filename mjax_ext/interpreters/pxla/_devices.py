@@ -99,7 +99,7 @@ class _ThreadResources:
         return ResourceEnv(get_mesh())
 
 
-thread_resources = _ThreadResources()
+thread_resources: _ThreadResources = _ThreadResources()
 
 
 def array_mapping_to_axis_resources(array_mapping: ArrayMapping) -> PartitionSpec:

@@ -94,6 +94,9 @@ class ResultsHandler:
     """
 
     __slots__ = ("handlers", "out_avals", "out_shardings")
+    handlers: Sequence[Handler]
+    out_shardings: Sequence[Any]
+    out_avals: Sequence[Any]
 
     def __init__(self, handlers: Sequence[Handler], out_shardings: Sequence[Any],
                  out_avals: Sequence[Any]):

@@ -49,7 +49,7 @@ class _JitFrame(Frame):
         return False
 
 
-jit_p = EnginePrimitive("jit", params={
+jit_p: EnginePrimitive = EnginePrimitive("jit", params={
     "jaxpr": Jaxpr, "name": str, "donated_invars": tuple[bool, ...], "keep_unused": bool,
     "inline": bool, "device": Any, "compiler_options_kvs": tuple[tuple[str, Any], ...]},
     multiple_results=True)

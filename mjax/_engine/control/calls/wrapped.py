@@ -120,6 +120,13 @@ class WrappedFun(MadeOfFunctions):
     """
 
     __slots__ = ("debug_info", "f", "f_transformed", "in_type", "params", "stores", "transforms")
+    f: Callable[..., Any]
+    f_transformed: Callable[..., Any]
+    transforms: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...]
+    stores: tuple[Store | None, ...]
+    params: tuple[tuple[str, Any], ...]
+    in_type: tuple[Any, ...] | None
+    debug_info: DebugInfo
 
     def __init__(self, f: Callable[..., Any], f_transformed: Callable[..., Any],
                  transforms: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...],

@@ -67,13 +67,17 @@ class Pair:
     """
 
     def __init__(self, functions: Iterable[Any]):
-        self.functions = [Running(as_wrapped(f), self) for f in functions]
-        self.bound = False
+        self.functions: list[Running] = [Running(as_wrapped(f), self) for f in functions]
+        self.bound: bool = False
         self.first: Running | None = None
 
 
 class Running(MadeOfFunctions):
     """One of the functions of a `Pair`."""
+
+    fun: WrappedFun
+    pair: Pair
+    __name__: str
 
     def __init__(self, fun: WrappedFun, pair: Pair):
         self.fun, self.pair, self.__name__ = fun, pair, fun.__name__

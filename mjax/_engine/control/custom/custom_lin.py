@@ -20,7 +20,7 @@ from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import not_summed
 from mjax._engine.transforms.batching import AxisData, batched_type
 
-custom_lin_p = EnginePrimitive("custom_lin", params={
+custom_lin_p: EnginePrimitive = EnginePrimitive("custom_lin", params={
     "bwd": Any, "in_zeros": tuple[bool, ...], "num_res": int,
     "out_avals": tuple[AbstractValue, ...], "symbolic_zeros": bool},
     multiple_results=True, types_cacheable=False, own_varying=True)
