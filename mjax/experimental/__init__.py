@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         checkpoint,
         compute_on,
         custom_partitioning,
+        hijax,
         jet,
         layout,
         mesh_utils,
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "io_callback", "checkify", "checkpoint", "compute_on", "custom_partitioning", "jet", "layout",
-    "mesh_utils", "multihost_utils", "ode", "pjit", "random", "shard_map", "xla_metadata",
+    "io_callback", "checkify", "checkpoint", "compute_on", "custom_partitioning", "hijax", "jet",
+    "layout", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "shard_map", "xla_metadata",
 ]
 
 face("mjax.experimental")

@@ -48,6 +48,8 @@ class AbstractValue:
       weak_type: whether promotion may pick another type.
       varies: whether the type records mesh axes along which devices may hold different values.
       varying: these axes.
+      is_high: whether values outside of programs are objects of a class of the author's, which
+        `lower_val` and `raise_val` convert (`mjax.experimental.hijax.HiType`).
 
     Example:
       >>> from mjax_ext.core import AbstractValue, Primitive
@@ -72,7 +74,7 @@ class AbstractValue:
     """
 
     __slots__ = ()
-    inexact = literal = extended = weak_type = varies = False
+    inexact = literal = extended = weak_type = varies = is_high = False
     varying: frozenset[Any] = _NOTHING
 
     def to_tangent(self) -> AbstractValue:
@@ -117,6 +119,56 @@ class AbstractValue:
     def zeros(self) -> Any:
         """A zero of this type, made by primitives; for tangents that are known to be zero."""
         self._refuse("zeros()", "cannot be zero")
+
+    # JAX's spellings, which types that are made of others call on these.
+
+    #: The sum of two values, made by primitives; `primitives/tangents.py` defines it.
+    vspace_add: Callable[[AbstractValue, Any, Any], Any]
+
+    def to_tangent_aval(self) -> AbstractValue:
+        """The type of tangents."""
+        return self.to_tangent()
+
+    def to_ct_aval(self) -> AbstractValue:
+        """The type of cotangents in derivatives."""
+        return self.to_tangent_aval()
+
+    def at_least_vspace(self) -> AbstractValue:
+        """The type of tangents."""
+        return self.to_tangent_aval()
+
+    def normalize(self) -> AbstractValue:
+        """This type, strongly typed."""
+        return self.strip_weak_type()
+
+    def lo_ty(self) -> list[Any]:
+        """The types of the values that represent a value of this type: it represents itself."""
+        return [self]
+
+    def lower_val(self, hi_val: Any) -> list[Any]:
+        """The values that represent a value."""
+        return [hi_val]
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        """The value that values represent."""
+        value, = lo_vals
+        return value
+
+    def leading_axis_spec(self) -> Any:
+        """Where loops look for the axis of their iterations."""
+        return 0
+
+    def dec_rank(self, size: int | None, spec: Any) -> AbstractValue:
+        """The type of one element along an axis; this one if the axis is None."""
+        return self if spec is None else self.element(spec)
+
+    def inc_rank(self, size: int | None, spec: Any) -> AbstractValue:
+        """The type of values with one more axis; this one if the axis is None."""
+        return self if spec is None else self.batched(spec, size)  # type: ignore[arg-type]
+
+    def vspace_zero(self) -> Any:
+        """A zero, made by primitives."""
+        return self.zeros()
 
     def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
         """Its text in messages; printed jaxprs use the short names of dtypes."""
@@ -253,6 +305,7 @@ class ShapedArray(AbstractValue):
     # JAX's spellings, which downstream interpreters call.
     to_tangent_aval: Final = to_tangent
     to_cotangent_aval: Final = to_tangent
+    to_ct_aval: Final = to_tangent
     at_least_vspace: Final = to_tangent
 
     @property
@@ -459,6 +512,26 @@ typeof_handlers: dict[type, Callable[[Any], Any]] = {
     np.ndarray: _typeof_numpy,
     **{d.type: _numpy_scalar_handler(d) for d in dtypes.NUMPY_DTYPES},
 }
+
+
+#: The classes of values whose types are `is_high`.
+value_classes: set[type] = set()
+
+
+def register_value_class(cls: type, type_of: Callable[[Any], AbstractValue]) -> None:
+    """Gives objects of a class a type whose values they are, outside of programs.
+
+    Args:
+      cls: the class.
+      type_of: from an object to its type, one that `is_high`.
+    """
+    typeof_handlers[cls] = type_of
+    value_classes.add(cls)
+
+
+def is_object_value(x: Any) -> bool:
+    """Whether a value is an object of such a class."""
+    return bool(value_classes) and not value_classes.isdisjoint(type(x).__mro__)
 
 
 def typeof(x: Any) -> Any:

@@ -21,7 +21,13 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import index, is_constant_shape, is_symbolic_dim
-from mjax._engine.ir.types import ShapedArray, has_array_type, physical_aval, typeof
+from mjax._engine.ir.types import (
+    ShapedArray,
+    has_array_type,
+    is_object_value,
+    physical_aval,
+    typeof,
+)
 from mjax._engine.primitives.emit import broadcast_ir, dense_i64, hlo, op, reduce_ir, reshape_ir
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.tracing.evaluate import evaluation
@@ -417,7 +423,7 @@ def own(x: Any) -> Any:
 
 def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
     """Values for tracers: some become arrays, since settings do not change the type of arrays."""
-    return [x if not w or hasattr(x, "aval") else array_of(x)
+    return [x if not w or hasattr(x, "aval") or is_object_value(x) else array_of(x)
             for x, w in zip(values, which, strict=True)]
 
 

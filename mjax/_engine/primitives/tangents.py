@@ -12,14 +12,16 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import counted
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import ShapedArray, same_type_but_weak, typeof
+from mjax._engine.ir.types import AbstractValue, ShapedArray, same_type_but_weak, typeof
 from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.emit import flat, op
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 from mjax._engine.tracing.rule_errors import bad_rule_result
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.user_types import on_objects
 
 # ---- add_any ---------------------------------------------------------------------------
 
@@ -34,8 +36,19 @@ def _add_any_type(x: Any, y: Any) -> ShapedArray:
     return x if not x.weak_type else y
 
 
-add_any_p.def_lowering(lambda ctx, x, y: [
-    op("stablehlo.add", [t], parts)[0] for t, *parts in zip(ctx.out_types, flat([x]), flat([y]))])
+
+@add_any_p.def_lowering
+def _add_any_lowering(ctx: Any, x: Any, y: Any) -> Any:
+    if ctx.avals_out[0].is_high:
+        return ctx.lower_traced(_sum_of_objects, (x, y), {})
+    return [op("stablehlo.add", [t], parts)[0]
+            for t, *parts in zip(ctx.out_types, flat([x]), flat([y]))]
+
+
+#: Types of authors' objects define sums themselves.
+_sum_of_objects = traced(lambda x, y: on_objects(
+    lambda a, b: [typeof(a).vspace_add(a, b)], x, y), multiple_results=True)
+
 add_any_p.def_jvp(lambda primals, tangents: (add_any_p.bind(*primals), add_tangents(*tangents)))
 add_any_p.def_transpose(lambda ct, x, y: [ct if type(a) is UndefinedPrimal else None
                                           for a in (x, y)])
@@ -69,6 +82,14 @@ def add_tangents(x: Any, y: Any) -> Any:
     return add_any_p.bind(x, y)
 
 
+def _vspace_add(self: Any, x: Any, y: Any) -> Any:
+    """The sum of two values of the type."""
+    return add_any_p.bind(x, y)
+
+
+AbstractValue.vspace_add = _vspace_add
+
+
 def instantiate(tangent: Any) -> Any:
     """An array of zeros for a `Zero`; other values as they are.
 
@@ -92,6 +113,7 @@ def _instantiate(self: Zero) -> Any:
 
 
 Zero.instantiate = _instantiate
+ShapedArray.zeros = zeros_of  # type: ignore[method-assign]
 
 
 def aval_of(x: Any) -> Any:

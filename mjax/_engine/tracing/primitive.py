@@ -139,6 +139,8 @@ class Primitive:
     own = False
     #: Whether a transformation applies its rule although none of its tracers is an operand.
     always = False
+    #: Whether its impl takes and gives objects of authors' classes (`tracing.user_types`).
+    on_objects = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
     takes_references = False
     #: Rule -> why its author left it out (`without`).

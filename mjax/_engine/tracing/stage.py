@@ -43,7 +43,7 @@ from mjax._engine.ir.source import (
     with_annotations,
     without_names,
 )
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import is_object_value, typeof
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -529,10 +529,10 @@ def last_uses(jaxpr: Jaxpr) -> list[list[Var]]:
 def lift_tracers(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:
     """Turns constants that are tracers into leading inputs; returns the program and the tracers.
 
-    Jaxprs that outlive a trace (those in params, those in caches) hold no tracer of it.
-    Arrays stay constants.
+    Jaxprs that outlive a trace (those in params, those in caches) hold no tracer of it. Objects of
+    authors' classes, which stand for several arrays, are treated alike. Arrays stay constants.
     """
-    moved = [isinstance(c, Tracer) for c in jaxpr.consts]
+    moved = [isinstance(c, Tracer) or is_object_value(c) for c in jaxpr.consts]
     if not any(moved):
         return jaxpr, []
     kept = [i for i, m in enumerate(moved) if not m]

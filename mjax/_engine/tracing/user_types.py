@@ -1,20 +1,33 @@
-"""Values of users' types outside of programs: `Packed`, the arrays that represent a value.
+"""Values of users' types outside of programs.
 
-It is a tracer of evaluation, as a reference is: programs take it as an operand and never as a
-constant. A compiled program takes and gives the arrays; `pack` and `unpack` convert inside of it.
+They are `Packed`, the arrays that represent a value; or objects of a class of the author's, for a
+type that `is_high`. `Packed` is a tracer of evaluation, as a reference is. Programs take either as
+an operand and never as a constant. A compiled program takes and gives the arrays; `pack` and
+`unpack` convert inside of it. Functions of objects become parts of programs by `on_objects`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
-from mjax._engine.ir.types import AbstractValue
+from mjax._engine.ir.types import (
+    AbstractToken,
+    AbstractValue,
+    ShapedArray,
+    is_object_value,
+    typeof,
+)
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.interpreter import Tracer, register_tracer
-from mjax._engine.tracing.primitive import EnginePrimitive
+from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, register_tracer
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+
+
+#: The types of values that are one array.
+SINGLE = (ShapedArray, AbstractToken)
 
 
 class PackedPlacement:
@@ -70,9 +83,98 @@ class Packed(Tracer):
 pack_p = EnginePrimitive("pack", params={"aval": AbstractValue})
 unpack_p = EnginePrimitive("unpack", params={}, multiple_results=True)
 
+
+def part_types(aval: AbstractValue) -> list[Any]:
+    """The types of the arrays that represent a value of a user's type."""
+    return aval.lo_ty() if aval.is_high else list(aval.physical())
+
+
+def types_of_parts(aval: Any) -> list[Any]:
+    """The types of the arrays that a value consists of in compiled programs."""
+    return [aval] if isinstance(aval, SINGLE) else part_types(aval)
+
+
+def to_parts(values: Sequence[Any]) -> list[Any]:
+    """The arrays that values consist of, in a program that is lowered."""
+    return [part for x in values
+            for part in ([x] if isinstance(typeof(x), SINGLE) else unpack_p.bind(x))]
+
+
+def from_parts(avals: Sequence[Any], parts: Sequence[Any],
+               pack: Callable[[Any, Sequence[Any]], Any] | None = None) -> list[Any]:
+    """The values of these types that consist of arrays.
+
+    Args:
+      avals: the types.
+      parts: the arrays of all of them.
+      pack: gives the value of a type from its parts; None: in a program that is lowered.
+    """
+    rest = iter(parts)
+    make = pack or (lambda aval, its: pack_p.bind(*its, aval=aval))
+    return [next(rest) if isinstance(aval, SINGLE) else
+            make(aval, [next(rest) for _ in part_types(aval)]) for aval in avals]
+
+
 pack_p.def_abstract_eval(lambda *parts, aval: aval)
-unpack_p.def_abstract_eval(lambda value: list(value.physical()))
+unpack_p.def_abstract_eval(part_types)
 pack_p.def_lowering(lambda ctx, *parts, aval: [parts[0] if len(parts) == 1 else parts])
 unpack_p.def_lowering(lambda ctx, value: value if type(value) is tuple else [value])
 
-__all__ = ["Packed", "PackedPlacement", "pack_p", "unpack_p"]
+
+# ---- functions of objects --------------------------------------------------------------
+
+
+class ObjectInterpreter(Interpreter):
+    """Lets functions work with objects in the place of values of their types.
+
+    The parent stages a program. Primitives that are defined on objects run on them at once, so that
+    the parent sees operations on the arrays in them; for all others objects are packed.
+    """
+
+    __slots__ = ()
+    name = "the lowering of objects"
+
+    def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if primitive.on_objects and primitive.impl is not None:
+            return primitive.impl(*args, **params)
+        thread.interpreter = self.parent
+        try:
+            outs = self.parent.process(  # type: ignore[union-attr]
+                primitive, tuple(map(packed, args)), params)
+            return list(map(raised, outs)) if primitive.multiple_results else raised(outs)
+        finally:
+            thread.interpreter = self
+
+
+def packed(value: Any) -> Any:
+    """A value for the current interpreter, which stages: of an object, the parts as one value."""
+    if not is_object_value(value):
+        return value
+    aval = typeof(value)
+    return pack_p.bind(*aval.lower_val(value), aval=aval)
+
+
+def raised(value: Any) -> Any:
+    """The object of a value of the current interpreter, if its type has objects."""
+    if isinstance(value, Tracer) and value.aval.is_high:
+        return value.aval.raise_val(*unpack_p.bind(value))
+    return value
+
+
+def on_objects(f: Callable[..., Sequence[Any]], *values: Any) -> list[Any]:
+    """Evaluates a function of objects in a program that is being staged.
+
+    Args:
+      f: takes and gives objects for values of types with objects.
+      values: of the current interpreter.
+
+    Returns:
+      The list of the results, of the current interpreter.
+    """
+    parent = thread.interpreter
+    outs = call_with(ObjectInterpreter(parent), f, *map(raised, values))
+    return list(map(packed, outs))
+
+
+__all__ = ["ObjectInterpreter", "Packed", "PackedPlacement", "SINGLE", "from_parts", "on_objects",
+           "to_parts", "types_of_parts"]

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
-from mjax._engine.ir.types import AbstractValue, ShapedArray, same_array_type, typeof
+from mjax._engine.ir.types import ShapedArray, is_object_value, same_array_type, typeof
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -67,14 +68,24 @@ _element_types = BoundedCache()
 _AVAL = repeat("aval")
 
 
-def element_type(aval: AbstractValue, dim: int) -> AbstractValue:
-    """The type of one batch element, for a batch along axis `dim`."""
+def element_type(aval: Any, dim: Any, size: int | None = None) -> Any:
+    """The type of one batch element, for a batch along axis `dim`.
+
+    Args:
+      aval: the type of the batch.
+      dim: the axis; for a type that `is_high`, an object of its author's.
+      size: the size of the axis, which such types may ask for.
+    """
+    if aval.is_high:
+        return aval.dec_rank(size, aval.leading_axis_spec() if type(dim) is int else dim)
     known = _element_types.get((aval, dim))
     return _element_types.put((aval, dim), aval.element(dim)) if known is None else known
 
 
-def batched_type(aval: AbstractValue, dim: int | None, size: int) -> AbstractValue:
+def batched_type(aval: Any, dim: Any, size: int) -> Any:
     """The type of a batch along a new axis `dim`."""
+    if dim is not None and aval.is_high:
+        return aval.inc_rank(size, aval.leading_axis_spec() if type(dim) is int else dim)
     return aval if dim is None else aval.batched(dim, size)
 
 
@@ -84,11 +95,11 @@ class BatchTracer(Tracer):
 
     __slots__ = ("dim", "value")
 
-    def __init__(self, interp: Interpreter, value: Any, dim: int, aval: Any = None):
+    def __init__(self, interp: BatchInterpreter, value: Any, dim: Any, aval: Any = None):
         self.interp = interp
         self.value = value
         self.dim = dim
-        self.aval = element_type(typeof(value), dim) if aval is None else aval
+        self.aval = element_type(typeof(value), dim, interp.axis.size) if aval is None else aval
 
     # JAX's spellings, for those who read tracers.
     val = property(operator.attrgetter("value"), doc="The batch.")
@@ -226,7 +237,9 @@ class BatchInterpreter(Interpreter):
         except TypeError:
             bad_rule_result(primitive, "batch", lambda: (
                 f"returned {describe_value(value)} for an array."))
-        if dim is not None:
+        if dim is not None and aval.is_high:
+            aval = element_type(aval, dim, self.axis.size)
+        elif dim is not None:
             if type(dim) is not int and not isinstance(dim, (int, np.integer)):
                 bad_rule_result(primitive, "batch", lambda: (
                     f"returned the batch dimension {describe_value(dim)}; it must be an axis of "
@@ -272,9 +285,25 @@ def to_dim(value: Any, dim: int | None, wanted: int | None, size: int) -> Any:
     """A value with its batch axis at the wanted place, repeated along it if it has none."""
     if wanted is None or dim == wanted:
         return value
+    if is_object_value(value) or (isinstance(value, Tracer) and value.aval.is_high):
+        return _object_to_dim(value, dim, wanted)
     if dim is None:
         return moveaxis(batch_to_front(value, None, size), 0, wanted)
     return moveaxis(value, dim, wanted)
+
+
+def _object_to_dim(value: Any, dim: Any, wanted: Any) -> Any:
+    """The same for an object of an author's class, which cannot be moved."""
+    aval = typeof(value)
+    leading = aval.leading_axis_spec()
+    place, wanted = [leading if type(d) is int and d == 0 else d for d in (dim, wanted)]
+    if place is not None and place == wanted:
+        return value
+    raise LazyValueError(lambda: (
+        f"vmap: a value of type {aval} is "
+        f"{'the same for all elements' if dim is None else f'batched along {place}'}, but needed "
+        f"along {wanted}; its type does not say how to move it. Make it with primitives that give "
+        "it there."))
 
 
 def batch_jaxpr(jaxpr: Jaxpr, axis: AxisData, in_dims: Sequence[int | None],

@@ -8,10 +8,11 @@ inside, with their axes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axis
@@ -41,7 +42,7 @@ class Vmappable(Record):
 
 #: Class -> how vmap treats its values.
 vmappables: dict[type, Vmappable] = {}
-#: The classes of specs.
+#: The classes of specs; their subclasses are some too.
 spec_types: set[type] = set()
 #: Class of axis sizes -> from a size to the numbers of the elements, an array.
 iotas: dict[type, Callable[[Any], Any]] = {}
@@ -66,7 +67,7 @@ def is_vmappable(value: Any) -> bool:
 
 def is_spec(value: Any) -> bool:
     """Whether a value stands for an axis in `in_axes` and `out_axes`."""
-    return value is None or type(value) is int or type(value) in spec_types
+    return value is None or type(value) is int or not spec_types.isdisjoint(type(value).__mro__)
 
 
 def numbers_of(axis_size: Any) -> Any:
@@ -84,7 +85,22 @@ def to_elt(interp: BatchInterpreter, get_index: Callable[[], Any], value: Any, s
         return known.to_elt(lambda x, s: to_elt(interp, get_index, x, s), get_index, value, spec)
     if spec is None:
         return value
-    return BatchTracer(interp, value, canonicalize_axis(spec, typeof(value).ndim))
+    aval = typeof(value)
+    if isinstance(spec, int):
+        return BatchTracer(interp, value, canonicalize_axis(spec, aval.ndim))
+    if not aval.is_high:
+        refuse_spec("in_axes", spec, aval)
+    return BatchTracer(interp, value, spec)
+
+
+def refuse_spec(what: str, spec: Any, aval: Any) -> NoReturn:
+    """Refuses an author's spec for an axis of an array.
+
+    Raises:
+      TypeError: always.
+    """
+    raise LazyTypeError(lambda: (
+        f"vmap: {what} has {spec!r} for a value of type {aval}. Give an int or None for arrays."))
 
 
 def from_elt(interp: BatchInterpreter, axis_size: Any, element: Any, spec: Any,

@@ -41,6 +41,7 @@ from mjax._engine.transforms.elements import (
     is_vmappable,
     map_elements,
     numbers_of,
+    refuse_spec,
     vmappables,
 )
 
@@ -81,8 +82,7 @@ def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0,
     check_callable("vmap", fun)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)  # a list would be taken for one argument's tree
-    _check_axes("in_axes", in_axes)
-    _check_axes("out_axes", out_axes)
+    specs = _have_specs("in_axes", in_axes) | _have_specs("out_axes", out_axes)
 
     @wraps(fun)
     @boundary
@@ -92,7 +92,7 @@ def vmap(fun: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0,
                    f"with {len(args)} positional arguments: give one entry per argument."
                    f"{_KEYWORDS if kwargs else ''}")
             raise ValueError(msg)
-        if vmappables:
+        if specs or vmappables:
             return _over_elements(fun, args, kwargs, (in_axes, out_axes), axis_name, axis_size,
                                   spmd_axis_name, sum_match)
         leaves, in_tree = tree_flatten((args, kwargs))
@@ -130,7 +130,8 @@ def _over_elements(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     leaves, in_tree = tree_flatten((args, kwargs), is_vmappable)
     ins = flat_axes("vmap", fun, axes[0], args, is_vmappable) + [0] * len(
         tree_leaves(kwargs, is_vmappable))
-    own = [is_vmappable(leaf) for leaf in leaves]
+    own = [is_vmappable(leaf) or not (axis is None or type(axis) is int)
+           for leaf, axis in zip(leaves, ins, strict=True)]
     arrays = [None if o else a for a, o in zip(ins, own, strict=True)]
     if not all([a is None or is_array_value(x) for x, a in zip(leaves, arrays, strict=True)]):
         _refuse_values(fun, args, kwargs, leaves, arrays)
@@ -148,12 +149,19 @@ def _over_elements(fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
     return flat.out_tree.unflatten(outs)
 
 
-def _check_axes(what: str, axes: Any) -> None:
-    for leaf in tree_leaves(axes, is_leaf=is_spec):
+def _have_specs(what: str, axes: Any) -> bool:
+    """Whether axes given by the user hold specs of authors' classes.
+
+    Raises:
+      TypeError: they hold something else than these, ints and None.
+    """
+    leaves = tree_leaves(axes, is_leaf=is_spec)
+    for leaf in leaves:
         if not is_spec(leaf):
             msg = (f"vmap: {what} must be an int, None or a tree of them, got {leaf!r} of type "
                    f"{type(leaf).__name__} in {axes!r}.")
             raise TypeError(msg)
+    return any(leaf is not None and type(leaf) is not int for leaf in leaves)
 
 
 def _is_none(x: Any) -> bool:
@@ -269,10 +277,11 @@ def _out_axes(out_axes: Any, out_tree: Any, leaf: Callable[[Any], bool] = _is_no
         raise ValueError(msg) from None
 
 
-def _place(value: Any, dim: int | None, wanted: int | None, size: int,
+def _place(value: Any, dim: int | None, wanted: Any, size: int,
            fun: Callable[..., Any], sum_match: bool) -> Any:
+    aval = typeof(value)
     if wanted is None:
-        if dim is not None and sum_match:
+        if dim is not None and sum_match and not aval.is_high:
             return reduce_sum(convert(value, np.dtype("int32")) if typeof(value).dtype == bool
                               else value, (dim,))
         if dim is not None:
@@ -282,7 +291,11 @@ def _place(value: Any, dim: int | None, wanted: int | None, size: int,
                    "sum_match=True to sum over it.")
             raise ValueError(msg)
         return value
-    ndim = typeof(value).ndim + (dim is None)
+    if aval.is_high:
+        return to_dim(value, dim, wanted, size)
+    if not isinstance(wanted, int):
+        refuse_spec("out_axes", wanted, aval)
+    ndim = aval.ndim + (dim is None)
     if not -ndim <= wanted < ndim:
         msg = (f"vmap: out_axes {wanted} is out of range for a result of {function_name(fun)} with "
                f"{ndim} axes.")

@@ -53,6 +53,7 @@ from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import check_aliases
+from mjax._engine.transforms.batching import element_type
 from mjax._engine.transforms.vmap import vmap
 
 # ---- scan ------------------------------------------------------------------------------
@@ -125,10 +126,10 @@ def _scan(who: str, f: Callable[..., Any], users: Callable[..., Any], init: Any,
     carry, carry_tree = tree_flatten(init)
     leaves, xs_tree = tree_flatten(xs)
     if thread.settings.disable_jit and loop.length and not any(
-            is_reference(typeof(leaf)) for leaf in leaves):
+            is_reference(typeof(leaf)) or typeof(leaf).is_high for leaf in leaves):
         return _python_scan(f, init, leaves, xs_tree, loop)
     in_tree = treedef_tuple([treedef_tuple([carry_tree, xs_tree]), tree_structure({})])
-    rows = [typeof(leaf).element(0) for leaf in leaves]
+    rows = [element_type(typeof(leaf), 0, loop.length) for leaf in leaves]
 
     def stage(carry: Sequence[Any]) -> tuple[Body, list[Any] | None]:
         body = stage_body(who, f, in_tree, [*(typeof(c) for c in carry), *rows],
@@ -183,9 +184,13 @@ def _common_length(who: str, xs: Any, length: Any = None) -> int:
         if length < 0:
             msg = f"{who}: length must not be negative, got {length}."
             raise ValueError(msg)
-    sizes = {}
+    sizes, unknown = {}, []
     for path, leaf in tree_flatten_with_path(xs)[0]:
-        shape = typeof(leaf).shape
+        aval = typeof(leaf)
+        if aval.is_high:
+            unknown.append(f"xs{keystr(path)}")
+            continue
+        shape = aval.shape
         if not shape:
             msg = (f"{who}: xs{keystr(path)} is a scalar of type {typeof(leaf)}; every leaf of xs "
                    "needs a leading axis to scan over. Close over values that do not change.")
@@ -196,7 +201,8 @@ def _common_length(who: str, xs: Any, length: Any = None) -> int:
         return found.pop()
     if not found:
         say = "; say the number of iterations by length" if who == "scan" else ""
-        msg = f"{who}: xs has no leaves to go over{say}."
+        lacks = f"the type of {unknown[0]} does not tell" if unknown else "xs has no leaves to go"
+        msg = f"{who}: {lacks} {'their number' if unknown else 'over'}{say}."
         raise ValueError(msg)
     shown = ", ".join(f"xs{path} has {size}" for path, size in sizes.items())
     said = f"length is {length}, but " if length is not None else ""

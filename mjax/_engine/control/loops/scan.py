@@ -22,14 +22,16 @@ from mjax._engine.control.cast_varying import bind_cast
 from mjax._engine.control.loops.while_loop import Parts, bind_while
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.sizes import is_symbolic_dim
-from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.arithmetic import add_p, lt_p, sub_p
 from mjax._engine.primitives.dynamic_slicing import dynamic_slice_p, dynamic_update_slice_p
 from mjax._engine.primitives.shapes import reshape_p, scalar_of, zeros_of
 from mjax._engine.primitives.slicing import slice_p
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive
-from mjax._engine.tracing.stage import trace_to_jaxpr
+from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
+from mjax._engine.tracing.user_types import from_parts, to_parts, types_of_parts
+from mjax._engine.transforms.batching import batched_type
 
 COUNTER = ShapedArray((), np.dtype(np.int32))
 
@@ -57,9 +59,9 @@ def scan_params(jaxpr: Jaxpr, num_consts: int, num_carry: int, loop: Loop) -> di
     return {"jaxpr": jaxpr, "num_consts": num_consts, "num_carry": num_carry, **loop._asdict()}
 
 
-def stacked(aval: AbstractValue, length: int) -> AbstractValue:
+def stacked(aval: Any, length: int) -> Any:
     """The type of one value per iteration."""
-    return aval.batched(0, length)
+    return batched_type(aval, 0, length)
 
 
 def rearranged(jaxpr: Jaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> Jaxpr:
@@ -76,6 +78,9 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
               reverse: bool, unroll: int) -> list[Any]:
     consts, carry, xs = split_list(args, [num_consts, num_carry])
     y_avals = jaxpr.out_avals[num_carry:]
+    if not all(isinstance(a, ShapedArray) for a in (
+            *jaxpr.in_avals[num_consts + num_carry:], *y_avals)):
+        return _in_parts(consts, carry, xs, jaxpr, length, reverse=reverse, unroll=unroll)
     step = _Step(jaxpr, len(consts), num_carry, length, reverse)
     trips = length // unroll if is_symbolic_dim(length) or length > unroll else 0
     ys = [zeros_of(stacked(a, length)) for a in y_avals]
@@ -88,6 +93,26 @@ def _as_while(*args: Any, jaxpr: Jaxpr, num_consts: int, num_carry: int, length:
     for i in () if is_symbolic_dim(length) else range(trips * unroll, length):
         carry, ys = step.take(np.int32(i), consts, carry, xs, ys)
     return [*carry, *ys]
+
+
+def _in_parts(consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], jaxpr: Jaxpr,
+              length: int, **params: Any) -> list[Any]:
+    """A scan over values of users' types: over the arrays that represent them."""
+    nc, nk = len(consts), len(carry)
+    rows, y_avals = jaxpr.in_avals[nc + nk:], jaxpr.out_avals[nk:]
+
+    def of_parts() -> Jaxpr:
+        def body(*args: Any) -> list[Any]:
+            head, parts = split_list(args, [nc + nk])
+            outs = eval_jaxpr(jaxpr, jaxpr.consts, *head, *from_parts(rows, parts))
+            return [*outs[:nk], *to_parts(outs[nk:])]
+
+        return trace_to_jaxpr(body, [*jaxpr.in_avals[:nc + nk], *(
+            part for a in rows for part in types_of_parts(a))], jaxpr.debug_info)
+
+    outs = _as_while(*consts, *carry, *to_parts(xs), num_consts=nc, num_carry=nk, length=length,
+                     jaxpr=jaxpr.cached(("scan_in_parts", nc, nk), of_parts), **params)
+    return [*outs[:nk], *from_parts([stacked(a, length) for a in y_avals], outs[nk:])]
 
 
 class _Step(Record):

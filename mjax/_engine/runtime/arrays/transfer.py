@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.signatures import T
 from mjax._engine.base.sockets import sockets
@@ -17,7 +18,7 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.pytree import tree_flatten, tree_map
-from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
+from mjax._engine.ir.types import AbstractValue, ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
@@ -30,6 +31,7 @@ from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, Singl
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.runtime.xla_errors import raise_original
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
+from mjax._engine.tracing.user_types import Packed
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
 
@@ -158,7 +160,19 @@ def _own(value: Any) -> Any:
     if type(value) is Token:
         return value  # it is transferred later, into an array of its own
     aval = typeof(value)
-    return put(converted(value, aval), aval)
+    return _parts_of(value, aval) if aval.is_high else put(converted(value, aval), aval)
+
+
+def _parts_of(value: Any, aval: AbstractValue) -> Packed:
+    """The arrays that represent an object of an author's class."""
+    parts = aval.lower_val(value)
+    for part in parts:
+        if isinstance(part, Tracer) and type(part) is not Packed:
+            raise LazyTypeError(lambda: (
+                f"{type(value).__name__} of type {aval} holds values that were being traced. In "
+                "traced functions make such values with primitives, whose results are traced as a "
+                "whole."))
+    return Packed(aval, [to_array(part) for part in parts])
 
 
 def as_result(value: Any) -> Any:

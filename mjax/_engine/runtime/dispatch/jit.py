@@ -59,7 +59,7 @@ from mjax._engine.tracing.flat import (
     refuse_leaf,
     wraps,
 )
-from mjax._engine.tracing.interpreter import refuse_dead
+from mjax._engine.tracing.interpreter import Tracer, refuse_dead
 from mjax._engine.tracing.reference import Ref, check_aliases
 from mjax._engine.tracing.scopes import calling
 from mjax._engine.tracing.stage import eval_jaxpr
@@ -286,7 +286,7 @@ class Jitted:
                 self.caches.calls, key, self.fun, call._replace(leaves=[])))
         trace = trace_call(self.fun, call, [a.aval for a in call.leaves], self.caches)
         for value in trace.closed_over:
-            if value.interp is not evaluation:
+            if isinstance(value, Tracer) and value.interp is not evaluation:
                 refuse_dead(value)  # under evaluation no trace is open
         if trace.closed_over:
             return Runners(lambda *args: self.applied(trace, call, map(arrived, args)), None)

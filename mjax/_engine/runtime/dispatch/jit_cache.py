@@ -14,6 +14,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.static_arguments import with_static
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.types import is_object_value
 from mjax._engine.runtime.dispatch.arguments import JitCall, names_of
 from mjax._engine.runtime.dispatch.explain import explain_trace, guarded, timed
 from mjax._engine.runtime.dispatch.short import Caches
@@ -94,6 +95,7 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
             span.facts = (*facts, jaxpr)
     refuse_returned("jit", jaxpr)
     trace = TracedProgram(jaxpr, tuple(closed_over), flat.out_tree)
-    if caches is not None and all(c.interp is evaluation for c in closed_over):
+    if caches is not None and all(
+            is_object_value(c) or c.interp is evaluation for c in closed_over):
         caches.traces.put(key, trace)
     return trace

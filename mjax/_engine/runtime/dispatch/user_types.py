@@ -6,25 +6,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray
+from mjax._engine.ir.types import AbstractValue
 from mjax._engine.runtime.dispatch.executable import Asked
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
-from mjax._engine.tracing.user_types import Packed, PackedPlacement, pack_p, unpack_p
-
-_SINGLE = (ShapedArray, AbstractToken)
+from mjax._engine.tracing.user_types import (
+    SINGLE,
+    Packed,
+    PackedPlacement,
+    from_parts,
+    to_parts,
+    types_of_parts,
+)
 
 
 def has_packed(asked: Asked) -> bool:
     """Whether an argument or a result is a value of a user's type."""
     return (any(type(p) is PackedPlacement for p in asked.placements)
-            or not all(isinstance(v.aval, _SINGLE) for v in asked.jaxpr.outvars))
+            or not all(isinstance(v.aval, SINGLE) for v in asked.jaxpr.outvars))
 
 
 def of_arrays(asked: Asked) -> Asked:
     """The program that takes and gives the arrays of such values."""
     jaxpr, groups = asked.jaxpr, [_parts(p) for p in asked.placements]
     sizes = [None if g is None else len(g) for g in groups]
-    outs = [None if isinstance(v.aval, _SINGLE) else len(v.aval.physical())
+    outs = [None if isinstance(v.aval, SINGLE) else len(types_of_parts(v.aval))
             for v in jaxpr.outvars]
     return asked._replace(
         jaxpr=_of_arrays(jaxpr),
@@ -47,21 +52,10 @@ def _spread(given: Sequence[Any], sizes: Sequence[int | None]) -> list[Any]:
 
 def _of_arrays(jaxpr: Jaxpr) -> Jaxpr:
     def run(*arrays: Any) -> list[Any]:
-        outs = eval_jaxpr(jaxpr, jaxpr.consts, *_packed(
-            jaxpr.in_avals, arrays, lambda aval, parts: pack_p.bind(*parts, aval=aval)))
-        return [x for out, v in zip(outs, jaxpr.outvars, strict=True)
-                for x in ([out] if isinstance(v.aval, _SINGLE) else unpack_p.bind(out))]
+        return to_parts(eval_jaxpr(jaxpr, jaxpr.consts, *from_parts(jaxpr.in_avals, arrays)))
 
-    avals = [a for aval in jaxpr.in_avals
-             for a in ((aval,) if isinstance(aval, _SINGLE) else aval.physical())]
+    avals = [part for aval in jaxpr.in_avals for part in types_of_parts(aval)]
     return trace_to_jaxpr(run, avals, jaxpr.debug_info._replace(arg_names=None))
-
-
-def _packed(avals: Sequence[AbstractValue], arrays: Sequence[Any],
-            pack: Callable[[Any, Sequence[Any]], Any]) -> list[Any]:
-    rest = iter(arrays)
-    return [next(rest) if isinstance(aval, _SINGLE) else
-            pack(aval, [next(rest) for _ in aval.physical()]) for aval in avals]
 
 
 def with_packed(compute: Callable[..., Any], out_avals: Sequence[AbstractValue],
@@ -75,9 +69,14 @@ def with_packed(compute: Callable[..., Any], out_avals: Sequence[AbstractValue],
     """
     def run(*args: Any) -> Any:
         arrays = [x for a in args for x in (a.parts if type(a) is Packed else (a,))]
-        return out_tree.unflatten(_packed(out_avals, compute(*arrays), Packed))
+        return out_tree.unflatten(from_parts(out_avals, compute(*arrays), _outside))
 
     return run
+
+
+def _outside(aval: AbstractValue, parts: Sequence[Any]) -> Any:
+    """A value of a user's type outside of programs."""
+    return aval.raise_val(*parts) if aval.is_high else Packed(aval, parts)
 
 
 __all__ = ["has_packed", "of_arrays", "with_packed"]

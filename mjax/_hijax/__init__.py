@@ -1,0 +1,1 @@
+"""Types and primitives of authors, with JAX's protocol for them."""
