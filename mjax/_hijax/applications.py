@@ -1,9 +1,9 @@
 """The primitives of operations that are objects (`VJPHiPrimitive`), and their rules.
 
 `call_hi_primitive` applies an operation, its param `_prim`. Each rule makes trees of operands, asks
-the operation's method, and takes the results apart. `call_hi_primitive_linearized` is the derivative
-of one that has `vjp_fwd`: it occurs in linear programs, and asks `vjp_bwd` when these are
-transposed.
+the operation's method, and takes the results apart. `call_hi_primitive_linearized` is the
+derivative of one that has `vjp_fwd`: it occurs in linear programs, and asks `vjp_bwd` when these
+are transposed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.pytree import broadcast_prefix_to, tree_flatten
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
-from mjax._engine.primitives.tangents import add_tangents
+from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import applied_at
@@ -58,7 +58,8 @@ def unwritten(needed: str) -> Callable[[Any], Any]:
 
 
 def has(operation: Any, method: str) -> bool:
-    """Whether the class of an operation defines a method."""
+    """Whether the class of an operation defines a method; of a vectorized one, that of its own."""
+    operation = operation.vectorizes or operation
     return not getattr(getattr(type(operation), method), "unwritten", False)
 
 
@@ -124,6 +125,7 @@ class Accumulator:
 
 def computed(operation: Any, *values: Any) -> list[Any]:
     """The leaves of an operation's results, by `expand`."""
+    check_operands(operation, [*map(typeof, values)])
     outs = operation.expand(*operation.in_tree.unflatten(values))
     return leaves_of(operation, operation.out_tree, outs, "results of expand")
 
@@ -134,13 +136,22 @@ call_hi_primitive_p.def_lowering(traced(
     multiple_results=True))
 
 
+def check_operands(operation: Any, avals: Sequence[Any]) -> None:
+    """Refuses operands of other types than an operation is for.
+
+    Raises:
+      TypeError: some are.
+    """
+    if len(avals) != len(operation.in_avals_flat) or not all(
+            map(same_array_type, avals, operation.in_avals_flat)):
+        raise LazyTypeError(lambda: (
+            f"{operation!r} is for operands of types {', '.join(map(str, operation.in_avals_flat))}"
+            f", but was applied to {', '.join(map(str, avals))}."))
+
+
 @call_hi_primitive_p.def_effectful_abstract_eval
 def _types(*avals: Any, _prim: Any) -> Any:
-    if len(avals) != len(_prim.in_avals_flat) or not all(
-            map(same_array_type, avals, _prim.in_avals_flat)):
-        raise LazyTypeError(lambda: (
-            f"{_prim!r} is for operands of types {', '.join(map(str, _prim.in_avals_flat))}, but "
-            f"was applied to {', '.join(map(str, avals))}."))
+    check_operands(_prim, avals)
     return _prim.out_avals_flat, frozenset(_prim.effects)
 
 
@@ -167,7 +178,9 @@ def _linearize(nonzeros: Sequence[bool], *primals: Any, _prim: Any) -> Any:
     args, nzs_in = _prim.in_tree.unflatten(primals), _prim.in_tree.unflatten(nonzeros)
     if has(_prim, "vjp_fwd") or not (has(_prim, "lin") or has(_prim, "jvp")):
         outs, kept, *more = _prim.vjp_fwd(nzs_in, *args)
-        pushed = _prim.lin(nzs_in, *args)[1] if has(_prim, "lin") else None
+        # For linearize and jacfwd; programs that do not use them drop them.
+        pushed = (_prim.lin(nzs_in, *args)[1] if has(_prim, "lin") else
+                  args if has(_prim, "jvp") else None)
         residuals, tree = tree_flatten((kept, pushed))
 
         def linear(residuals: Any, *tangents: Any) -> Any:
@@ -181,14 +194,15 @@ def _linearize(nonzeros: Sequence[bool], *primals: Any, _prim: Any) -> Any:
         def linear(residuals: Any, *tangents: Any) -> Any:
             return pushed_forward(_prim, tree.unflatten(residuals), tangents)
     else:
-        outs, residuals, more = _prim(*args), primals, []
+        outs, residuals, more = _prim(*args), list(primals), []
 
         def linear(residuals: Any, *tangents: Any) -> Any:
             return _jvp(residuals, tangents, _prim=_prim)[1]
 
     flat = leaves_of(_prim, _prim.out_tree, outs, "results of a derivative rule")
-    return flat, prefix_leaves(_prim, _prim.out_tree, *more or [True], "flags of nonzero results"
-                               ), residuals, linear
+    nonzero_outs = prefix_leaves(_prim, _prim.out_tree, more[0] if more else True,
+                                 "flags of nonzero results")
+    return flat, nonzero_outs, residuals, linear
 
 
 def pushed_forward(operation: Any, residuals: Any, tangents: Sequence[Any]) -> list[Any]:
@@ -242,18 +256,22 @@ def _linearized_types(*avals: Any, _prim: Any, **params: Any) -> list[Any]:
 
 def _linearized(*args: Any, _prim: Any, residuals_tree: Any, nz_in_flat: Sequence[bool]
                 ) -> list[Any]:
-    """The tangents of results, where `linearized` says them."""
-    if not has(_prim, "linearized"):
-        source = applied_at(thread.source or current_traceback())
-        raise LazyNoForwardModeError(lambda: (
-            f"forward-mode differentiation reached {_prim!r} through its rule for reverse mode, "
-            "which says how to pull cotangents back and not how to push tangents forward. Use "
-            f"reverse mode, or define jvp, and lin with linearized.\n{source}"))
+    """The tangents of results, where `linearized` or `jvp` says them."""
     n = residuals_tree.num_leaves
     tangents = iter(args[n:])
-    return pushed_forward(_prim, residuals_tree.unflatten(args[:n])[1], [
-        next(tangents) if nz else Zero(aval.to_tangent())
-        for nz, aval in zip(nz_in_flat, _prim.in_avals_flat, strict=True)])
+    given = [next(tangents) if nz else Zero(aval.to_tangent())
+             for nz, aval in zip(nz_in_flat, _prim.in_avals_flat, strict=True)]
+    _, pushed = residuals_tree.unflatten(args[:n])
+    if has(_prim, "linearized"):
+        return [*map(instantiate, pushed_forward(_prim, pushed, given))]
+    if has(_prim, "jvp"):
+        primals = leaves_of(_prim, _prim.in_tree, pushed, "operands")
+        return [*map(instantiate, _jvp(primals, given, _prim=_prim)[1])]
+    source = applied_at(thread.source or current_traceback())
+    raise LazyNoForwardModeError(lambda: (
+        f"forward-mode differentiation reached {_prim!r} through its rule for reverse mode, which "
+        "says how to pull cotangents back and not how to push tangents forward. Use reverse mode, "
+        f"or define jvp.\n{source}"))
 
 
 linearized_p.def_lowering(traced(_linearized, multiple_results=True))

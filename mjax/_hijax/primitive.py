@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mjax._engine.ir.effects import Effects
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.user_types import on_objects

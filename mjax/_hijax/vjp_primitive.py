@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
+from mjax._engine.base.util import selected
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
 from mjax._engine.ir.tree_registration import register_static
-from mjax._engine.primitives.reductions import reduce_sum
+from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import (
     AxisData,
     batch_flat,
     batched_type,
-    element_type,
     to_dim,
 )
 from mjax._hijax.applications import (
@@ -43,7 +43,8 @@ class VJPHiPrimitive:
     - `jvp(primals, tangents)`: results and tangents; tangents may be `Zero`s.
     - `lin(nzs_in, *args)` and `linearized(res, *tangents)`: the results and residuals; then the
       tangents of the results. Reverse mode uses them, too, if there is no `vjp_fwd`.
-    - `transpose(out_ct, *args)`: for operations that are linear in operands; those are accumulators.
+    - `transpose(out_ct, *args)`: for operations that are linear in operands, which are
+      accumulators.
     - `batch(axis_data, args, dims)`: results and their dims; or `batch_dim_rule(axis_data, dims)`,
       the dims of results, where `vmap` of the rules is meant.
     - `dce(used_outs)`: which operands it uses, which results it gives, and the operation that does;
@@ -63,17 +64,13 @@ class VJPHiPrimitive:
       ...     def __init__(self, x, *, n):
       ...         self.in_avals, self.out_aval, self.params = (x,), x, {"n": n}
       ...         super().__init__()
-      ...     @unwritten("to compute it")
-    def expand(self, x):
+      ...     def expand(self, x):
       ...         return x ** self.n
-      ...     @unwritten("for reverse mode")
-    def vjp_fwd(self, nzs_in, x):
+      ...     def vjp_fwd(self, nzs_in, x):
       ...         return self(x), x
-      ...     @unwritten("for reverse mode, if there is no vjp_bwd")
-    def vjp_bwd_retval(self, x, ct):
+      ...     def vjp_bwd_retval(self, x, ct):
       ...         return (ct * self.n * x ** (self.n - 1),)
-      ...     @unwritten("for vmap, if there is no batch")
-    def batch_dim_rule(self, axis_data, dims):
+      ...     def batch_dim_rule(self, axis_data, dims):
       ...         return dims[0]
       >>> cube = lambda x: Power(mjax.typeof(x), n=3)(x)
       >>> mjax.vmap(mjax.grad(cube))(jnp.arange(3.0))
@@ -86,6 +83,8 @@ class VJPHiPrimitive:
     out_aval: Any
     params: dict[str, Hashable]
     effects: ClassVar[frozenset[Any]] = frozenset()
+    #: The operation whose rules this one has, vectorized.
+    vectorizes: Any = None
 
     def __init__(self) -> None:
         for name in ("in_avals", "out_aval", "params"):
@@ -107,9 +106,11 @@ class VJPHiPrimitive:
                                         _prim=self)
         return self.out_tree.unflatten(outs)
 
+    @unwritten("to compute it")
     def expand(self, *args: Any) -> Any:
         """The results, by other functions."""
 
+    @unwritten("for reverse mode")
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
         """The results and residuals."""
 
@@ -120,6 +121,7 @@ class VJPHiPrimitive:
         for accumulator, ct in zip(tree_leaves(accums), cts, strict=True):
             accumulator.accum(ct)
 
+    @unwritten("for reverse mode, if there is no vjp_bwd")
     def vjp_bwd_retval(self, res: Any, out_ct: Any, /) -> Any:
         """The tuple of the operands' cotangents."""
 
@@ -144,6 +146,7 @@ class VJPHiPrimitive:
         from_rule = VmapOf(self, axis_data, dims, self.batch_dim_rule(axis_data, dims))
         return from_rule(*args), from_rule.out_dim
 
+    @unwritten("for vmap, if there is no batch")
     def batch_dim_rule(self, axis_data: AxisData, dims: Any, /) -> Any:
         """The dims of the results for a batch."""
 
@@ -203,7 +206,7 @@ class VmapOf(VJPHiPrimitive):
       in_dims, out_dim: where the axis is, trees of ints and None.
     """
 
-    prim: VJPHiPrimitive
+    prim: Any
     axis_data: AxisData
     ins: tuple[Any, ...]
     outs: tuple[Any, ...]
@@ -212,13 +215,16 @@ class VmapOf(VJPHiPrimitive):
         ins = prefix_leaves(prim, prim.in_tree, in_dims, "dims of operands")
         outs = prefix_leaves(prim, prim.out_tree, out_dim, "dims of batch_dim_rule")
         self.in_avals = prim.in_tree.unflatten([
-            batched_type(a, d, axis_data.size) for a, d in zip(prim.in_avals_flat, ins, strict=True)])
+            batched_type(a, d, axis_data.size)
+            for a, d in zip(prim.in_avals_flat, ins, strict=True)])
         self.out_aval = prim.out_tree.unflatten([
             batched_type(a, d, axis_data.size)
             for a, d in zip(prim.out_avals_flat, outs, strict=True)])
         self.params = {"prim": prim, "axis_data": axis_data, "ins": tuple(ins),
                        "outs": tuple(outs)}
         self.out_dim = prim.out_tree.unflatten(outs)
+        inner = prim.vectorizes
+        self.vectorizes = prim if inner is None else inner
         super().__init__()
 
     def _mapped(self, f: Any, args: Sequence[Any], dims: Sequence[Any]) -> Any:
@@ -247,26 +253,51 @@ class VmapOf(VJPHiPrimitive):
                 instantiate, leaves_of(prim, prim.out_tree, out_dots, "tangents of jvp"))]
 
         outs, dims = self._mapped(pushed, [
-            *tree_leaves(primals), *[t for t in tree_leaves(tangents) if type(t) is not Zero]],
-            [*self.ins, *[d for d, nz in zip(self.ins, nonzero, strict=True) if nz]])
+            *tree_leaves(primals), *selected(nonzero, tree_leaves(tangents))],
+            [*self.ins, *selected(nonzero, self.ins)])
         m = len(self.outs)
         return (self.out_tree.unflatten(self._placed(outs[:m], dims[:m])),
                 self.out_tree.unflatten(self._placed(outs[m:], dims[m:])))
 
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
+        return self._forward(self.prim.vjp_fwd, nzs_in, args)
+
+    def lin(self, nzs_in: Any, /, *args: Any) -> Any:
+        return self._forward(self.prim.lin, nzs_in, args)
+
+    def _forward(self, rule: Any, nzs_in: Any, args: Any) -> Any:
         prim, more, trees = self.prim, [], []
 
         def forward(*values: Any) -> list[Any]:
-            outs, kept, *rest = prim.vjp_fwd(nzs_in, *prim.in_tree.unflatten(values))
+            outs, kept, *rest = rule(nzs_in, *prim.in_tree.unflatten(values))
             more.extend(rest)
             residuals, tree = tree_flatten(kept)
             trees.append(tree)
-            return [*leaves_of(prim, prim.out_tree, outs, "results of vjp_fwd"), *residuals]
+            return [*leaves_of(prim, prim.out_tree, outs, "results of a rule"), *residuals]
 
         outs, dims = self._mapped(forward, tree_leaves(args), self.ins)
         m = len(self.outs)
         return (self.out_tree.unflatten(self._placed(outs[:m], dims[:m])),
                 (outs[m:], _Fixed(trees[0], tuple(dims[m:]))), *more)
+
+    def linearized(self, res: Any, /, *tangents: Any) -> Any:
+        prim, (residuals, fixed) = self.prim, res
+        tree, dims = fixed.facts
+        dots, n = tree_leaves(tangents), len(dims)
+        nonzero = [type(t) is not Zero for t in dots]
+
+        def pushed(*values: Any) -> list[Any]:
+            given = iter(values[n:])
+            outs = prim.linearized(tree.unflatten(values[:n]), *prim.in_tree.unflatten([
+                next(given) if nz else Zero(a.to_tangent())
+                for nz, a in zip(nonzero, prim.in_avals_flat, strict=True)]))
+            return [*map(instantiate, leaves_of(
+                prim, prim.out_tree, outs, "results of linearized"))]
+
+        outs, out_dims = self._mapped(
+            pushed, [*residuals, *selected(nonzero, dots)],
+            [*dims, *selected(nonzero, self.ins)])
+        return self.out_tree.unflatten(self._placed(outs, out_dims))
 
     def vjp_bwd(self, res: Any, out_ct: Any, /, *accums: Any) -> None:
         prim, (residuals, fixed) = self.prim, res
@@ -287,8 +318,8 @@ class VmapOf(VJPHiPrimitive):
             return [inner[i].total for i in given]
 
         found, found_dims = self._mapped(
-            backward, [*residuals, *[ct for ct, nz in zip(cts, nonzero, strict=True) if nz]],
-            [*dims, *[d for d, nz in zip(self.outs, nonzero, strict=True) if nz]])
+            backward, [*residuals, *selected(nonzero, cts)],
+            [*dims, *selected(nonzero, self.outs)])
         for i, ct, dim in zip(given, found, found_dims, strict=True):
             wanted = self.ins[i]
             if wanted is None and dim is not None:

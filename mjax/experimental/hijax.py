@@ -4,13 +4,16 @@
   `MappingSpec` is the base of their axes under `vmap`. `aval_property` and `aval_method` are
   attributes that traced values have.
 - `VJPHiPrimitive`: an operation with its rules as methods. `HiPrimitive`: a primitive with some.
-- `AbstractValue`, `ShapedArray`, `Zero`, `instantiate_zeros`, `is_undefined_primal`: what these
-  are written with.
+- `AbstractValue`, `AbstractRef`, `ShapedArray`, `Zero`, `instantiate_zeros`, `is_undefined_primal`:
+  what these are written with. `control_flow_allowed_effects.add_type(cls)` lets effects of a class
+  into loops and branches.
 """
 
 from mjax._engine.base.faces import face
+from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.primitives.tangents import instantiate as instantiate_zeros
+from mjax._engine.tracing.effect_types import control_flow_allowed_effects
 from mjax._engine.tracing.interpreter import aval_method, aval_property
 from mjax._engine.tracing.symbolic import Zero, is_undefined_primal
 from mjax._hijax.primitive import HiPrimitive
@@ -18,9 +21,9 @@ from mjax._hijax.types import HiType, MappingSpec, register_hitype
 from mjax._hijax.vjp_primitive import VJPHiPrimitive
 
 __all__ = [
-    "AbstractValue", "HiPrimitive", "HiType", "MappingSpec", "ShapedArray", "VJPHiPrimitive",
-    "Zero", "aval_method", "aval_property", "instantiate_zeros", "is_undefined_primal",
-    "register_hitype",
+    "AbstractRef", "AbstractValue", "HiPrimitive", "HiType", "MappingSpec", "ShapedArray",
+    "VJPHiPrimitive", "Zero", "aval_method", "aval_property", "control_flow_allowed_effects",
+    "instantiate_zeros", "is_undefined_primal", "register_hitype",
 ]
 
 face("mjax.experimental.hijax")

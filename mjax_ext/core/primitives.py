@@ -250,6 +250,8 @@ from mjax._engine.spmd.reductions import (
 )
 from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
 from mjax._engine.tracing.user_types import pack_p, unpack_p
+from mjax._hijax.applications import call_hi_primitive_p
+from mjax._hijax.applications import linearized_p as call_hi_primitive_linearized_p
 from mjax._engine.tracing.variance import pvary_p
 from mjax._export.calling import call_exported_p
 from mjax._numpy.random.gamma import random_gamma_p
@@ -259,7 +261,7 @@ __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
     "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p",
     "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p",
-    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_exported_p", "call_p",
+    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_exported_p", "call_hi_primitive_linearized_p", "call_hi_primitive_p", "call_p",
     "cbrt_p", "ceil_p", "check_p", "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p",
     "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
     "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",

@@ -12,7 +12,7 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -122,8 +122,10 @@ class AbstractValue:
 
     # JAX's spellings, which types that are made of others call on these.
 
-    #: The sum of two values, made by primitives; `primitives/tangents.py` defines it.
-    vspace_add: Callable[[AbstractValue, Any, Any], Any]
+    if TYPE_CHECKING:  # `primitives/tangents.py` defines it
+
+        def vspace_add(self, x: Any, y: Any) -> Any:
+            """The sum of two values, made by primitives."""
 
     def to_tangent_aval(self) -> AbstractValue:
         """The type of tangents."""

@@ -404,11 +404,11 @@ copy_p.def_batch(lambda args, dims: (copy_p.bind(args[0]), dims[0]))
 
 
 def array_of(x: Any) -> Any:
-    """A NumPy or Python value as an array; arrays and tracers as they are.
+    """A NumPy or Python value as an array; arrays, tracers and authors' objects as they are.
 
     It is created at once, even during a trace: a constant does not need an equation.
     """
-    return x if hasattr(x, "aval") else copy_p.impl(x)  # type: ignore[misc]
+    return x if hasattr(x, "aval") or is_object_value(x) else copy_p.impl(x)  # type: ignore[misc]
 
 
 def own(x: Any) -> Any:
@@ -423,7 +423,7 @@ def own(x: Any) -> Any:
 
 def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
     """Values for tracers: some become arrays, since settings do not change the type of arrays."""
-    return [x if not w or hasattr(x, "aval") or is_object_value(x) else array_of(x)
+    return [x if not w or hasattr(x, "aval") else array_of(x)
             for x, w in zip(values, which, strict=True)]
 
 

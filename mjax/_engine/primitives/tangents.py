@@ -12,7 +12,13 @@ from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import counted
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.ir.source import current_traceback
-from mjax._engine.ir.types import AbstractValue, ShapedArray, same_type_but_weak, typeof
+from mjax._engine.ir.types import (
+    AbstractValue,
+    ShapedArray,
+    same_type_but_weak,
+    typeof,
+    value_classes,
+)
 from mjax._engine.primitives.along_axis import batched_alike
 from mjax._engine.primitives.emit import flat, op
 from mjax._engine.primitives.shapes import zeros_of
@@ -79,6 +85,8 @@ def add_tangents(x: Any, y: Any) -> Any:
         return y
     if type(y) is Zero:
         return x
+    if value_classes and (aval := typeof(x)).is_high:
+        return aval.vspace_add(x, y)
     return add_any_p.bind(x, y)
 
 
@@ -87,7 +95,7 @@ def _vspace_add(self: Any, x: Any, y: Any) -> Any:
     return add_any_p.bind(x, y)
 
 
-AbstractValue.vspace_add = _vspace_add
+AbstractValue.vspace_add = _vspace_add  # type: ignore[method-assign]
 
 
 def instantiate(tangent: Any) -> Any:
@@ -113,7 +121,7 @@ def _instantiate(self: Zero) -> Any:
 
 
 Zero.instantiate = _instantiate
-ShapedArray.zeros = zeros_of  # type: ignore[method-assign]
+ShapedArray.zeros = zeros_of  # type: ignore[method-assign, assignment]
 
 
 def aval_of(x: Any) -> Any:

@@ -25,7 +25,6 @@ from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, register_tracer
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
-
 #: The types of values that are one array.
 SINGLE = (ShapedArray, AbstractToken)
 

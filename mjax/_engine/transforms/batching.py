@@ -19,7 +19,13 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr, named_axes
-from mjax._engine.ir.types import ShapedArray, is_object_value, same_array_type, typeof
+from mjax._engine.ir.types import (
+    AbstractValue,
+    ShapedArray,
+    is_object_value,
+    same_array_type,
+    typeof,
+)
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
 from mjax._engine.tracing.interpreter import (
     Interpreter,
@@ -68,7 +74,7 @@ _element_types = BoundedCache()
 _AVAL = repeat("aval")
 
 
-def element_type(aval: Any, dim: Any, size: int | None = None) -> Any:
+def element_type(aval: AbstractValue, dim: Any, size: int | None = None) -> AbstractValue:
     """The type of one batch element, for a batch along axis `dim`.
 
     Args:
@@ -77,15 +83,27 @@ def element_type(aval: Any, dim: Any, size: int | None = None) -> Any:
       size: the size of the axis, which such types may ask for.
     """
     if aval.is_high:
-        return aval.dec_rank(size, aval.leading_axis_spec() if type(dim) is int else dim)
+        return aval.dec_rank(size, _spec(aval, dim))
     known = _element_types.get((aval, dim))
     return _element_types.put((aval, dim), aval.element(dim)) if known is None else known
 
 
-def batched_type(aval: Any, dim: Any, size: int) -> Any:
+def _spec(aval: Any, dim: Any) -> Any:
+    """The author's object for an axis; the engine calls the axis of loops 0."""
+    if not isinstance(dim, int):
+        return dim
+    if dim == 0:
+        return aval.leading_axis_spec()
+    raise LazyValueError(lambda: (
+        f"vmap: values of type {aval}, of which a loop stacks one for each iteration, cannot be "
+        "batched: their type does not say how. Put the vmap into the loop, or let the loop stack "
+        "the arrays that the values are made of."))
+
+
+def batched_type(aval: AbstractValue, dim: Any, size: int) -> AbstractValue:
     """The type of a batch along a new axis `dim`."""
     if dim is not None and aval.is_high:
-        return aval.inc_rank(size, aval.leading_axis_spec() if type(dim) is int else dim)
+        return aval.inc_rank(size, _spec(aval, dim))
     return aval if dim is None else aval.batched(dim, size)
 
 
@@ -295,8 +313,7 @@ def to_dim(value: Any, dim: int | None, wanted: int | None, size: int) -> Any:
 def _object_to_dim(value: Any, dim: Any, wanted: Any) -> Any:
     """The same for an object of an author's class, which cannot be moved."""
     aval = typeof(value)
-    leading = aval.leading_axis_spec()
-    place, wanted = [leading if type(d) is int and d == 0 else d for d in (dim, wanted)]
+    place, wanted = [_spec(aval, d) for d in (dim, wanted)]
     if place is not None and place == wanted:
         return value
     raise LazyValueError(lambda: (

@@ -285,7 +285,10 @@ def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Seq
             where = f"argument {i}{keystr(path)} of {function_name(fun)}"
             refuse_differentiated("grad", where, leaf)
             try:
-                dtype = typeof(leaf).dtype
+                aval = typeof(leaf)
+                if aval.is_high and aval.inexact and not holomorphic:
+                    continue
+                dtype = aval.dtype
             except TypeError as error:
                 refuse_leaf(f"grad: {where}", error)
             if holomorphic and not dtypes.is_complex(dtype):

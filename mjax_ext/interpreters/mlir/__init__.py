@@ -41,7 +41,7 @@ from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.emit import dense_bool as dense_bool_array
 from mjax._engine.primitives.emit import dense_i64 as dense_int_array
 from mjax._engine.primitives.emit import i64_attr, reducer_region
-from mjax_ext._effect_types import EffectTypes
+from mjax._engine.tracing.effect_types import EffectTypes
 from mjax_ext.interpreters.mlir._artifacts import (
     deserialize_portable_artifact,
     hlo_to_stablehlo,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from mjax._engine.base.folding import boundary
@@ -24,7 +25,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.references import is_reference, written
 from mjax._engine.ir.sizes import is_constant_shape
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, is_object_value, typeof
 from mjax._engine.lowering.module import LoweredModule
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force
@@ -47,9 +48,11 @@ from mjax._engine.runtime.dispatch.executable import (
 from mjax._engine.runtime.dispatch.nan_checks import nan_checks_enabled, refuse_invalid
 from mjax._engine.runtime.dispatch.references import discharged, run_on_contents
 from mjax._engine.runtime.dispatch.runners import refuse_execution, run
+from mjax._engine.runtime.dispatch.user_types import has_packed, of_arrays, with_packed
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import Ref, check_aliases
+from mjax._engine.tracing.user_types import SINGLE, Packed, PackedPlacement, types_of_parts
 from mjaxlib_shim import executables as shim
 
 _placement_of = operator.attrgetter("_placement")
@@ -223,7 +226,16 @@ class Traced(Stage):
         refs = _references(self._jaxpr)
         if refs:
             asked, _ = discharged(asked, refs)
+        if has_packed(asked):
+            asked = of_arrays(asked)
         return shard(asked, place(asked))
+
+
+def _grouped(avals: Sequence[Any], facts: Iterable[Any]) -> list[Any]:
+    """A fact for each value, given those of arrays; of users' types the tuple for their arrays."""
+    given = iter(facts)
+    return [next(given) if isinstance(a, SINGLE) or is_reference(a) else
+            tuple([next(given) for _ in types_of_parts(a)]) for a in avals]
 
 
 def _references(jaxpr: Jaxpr) -> list[int]:
@@ -234,8 +246,13 @@ def _references(jaxpr: Jaxpr) -> list[int]:
 def _placement(leaf: Any, aval: Any) -> Any:
     if is_reference(aval):
         return _placement(leaf.content() if type(leaf) is Ref else leaf, aval.inner_aval)
-    if is_array(leaf):
+    if is_object_value(leaf):
+        leaf = to_array(leaf)
+    if is_array(leaf) or type(leaf) is Packed:
         return leaf._placement
+    single: bool = isinstance(aval, SINGLE)
+    if not single:  # a type in the place of an argument
+        return PackedPlacement(aval, tuple([_placement(None, a) for a in types_of_parts(aval)]))
     sharding = getattr(leaf, "sharding", None)
     if sharding is None:
         return placement_of(aval, SingleDeviceSharding(default_device()), False)
@@ -358,18 +375,23 @@ class Compiled(_Bound):
       Array(3., dtype=float32, weak_type=True)
     """
 
-    __slots__ = ("_closed_over", "_executable", "_known", "_program", "_refs", "_run", "_static")
+    __slots__ = ("_closed_over", "_executable", "_known", "_packed", "_program", "_refs", "_run",
+                 "_static")
 
     def __init__(self, loaded: Loaded, lowered: Lowered):
         shardings = loaded.program.shardings
-        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated, [
-            shardings.moved_to.get(n, s)
-            for n, s in enumerate(shardings.outputs[:len(lowered._jaxpr.outvars)])])
+        outs = lowered._jaxpr.out_avals
+        super().__init__(lowered._jaxpr, lowered.in_tree, lowered.out_tree, lowered._donated,
+                         _grouped(outs, [shardings.moved_to.get(n, s)
+                                         for n, s in enumerate(shardings.outputs)]))
         self._program, self._executable = loaded.program, loaded.executable
         self._static, self._closed_over = lowered._static, lowered._closed_over
         self._refs = _references(self._jaxpr)
-        self._run = run(loaded, tree_structure([0] * len(shardings.outputs)) if self._refs else
-                        self.out_tree).arrays
+        #: Whether arguments or results are of users' types.
+        self._packed = not all(isinstance(a, SINGLE) or is_reference(a)
+                               for a in (*self._jaxpr.in_avals, *outs))
+        self._run = run(loaded, tree_structure([0] * len(shardings.outputs))
+                        if self._refs or self._packed else self.out_tree).arrays
         #: Tuples of placements of arguments that were checked and need no move.
         self._known: set[tuple[Any, ...]] = set()
 
@@ -377,8 +399,8 @@ class Compiled(_Bound):
     def input_shardings(self) -> Any:
         """The tree `(args, kwargs)` of the shardings of the arguments."""
         first = len(self._closed_over)
-        return self.in_tree.unflatten(map(self._program.shardings.of_argument, range(
-            first, first + self.in_tree.num_leaves)))
+        return self.in_tree.unflatten(_grouped(self._avals(), map(
+            self._program.shardings.of_argument, itertools.count(first))))
 
     @property
     def output_shardings(self) -> Any:
@@ -399,10 +421,12 @@ class Compiled(_Bound):
         return self.out_tree.unflatten(self._formats(
             self.out_avals, self.output_shardings, self._program.out_layouts))
 
-    def _formats(self, avals: Any, shardings: Any, layouts: dict[int, Layout]) -> list[Format]:
-        leaves = zip(tree_leaves(avals), tree_leaves(shardings), strict=True)
-        return [Format(layouts[i], s) if i in layouts else format_of(a.ndim, s)
-                for i, (a, s) in enumerate(leaves)]
+    def _formats(self, avals: Any, shardings: Any, layouts: dict[int, Layout]) -> list[Any]:
+        avals = tree_leaves(avals)
+        parts = [part for a in avals for part in types_of_parts(a)]
+        return _grouped(avals, [
+            Format(layouts[i], s) if i in layouts else format_of(a.ndim, s)
+            for i, (a, s) in enumerate(zip(parts, tree_leaves(shardings), strict=True))])
 
     def as_text(self) -> str:
         """The optimized HLO."""
@@ -425,6 +449,11 @@ class Compiled(_Bound):
         leaves, tree = tree_flatten((args, kwargs))
         if tree != self.in_tree:
             raise TypeError(self._wrong_structure((args, kwargs)))
+        if self._packed:
+            check_arguments(self._program.name, args)
+            return with_packed(lambda *arrays: self._applied(arrays), self._jaxpr.out_avals,
+                               self.out_tree)(*[
+                to_array(leaf) if is_object_value(leaf) else leaf for leaf in leaves])
         return self._with_references(leaves) if self._refs else self._applied(leaves)
 
     call = __call__
@@ -473,7 +502,9 @@ class Compiled(_Bound):
                        f"{leaf.aval}: it cannot be differentiated, batched or traced. Call the "
                        "jitted function instead.")
                 raise TypeError(msg)
-        check_arguments(program.name, self.in_tree.unflatten(leaves[len(self._closed_over):]))
+        if not self._packed:
+            check_arguments(program.name, self.in_tree.unflatten(
+                leaves[len(self._closed_over):]))
         wrong = [f"  {program.names(i)}: compiled for {aval}, called with {typeof(leaf)}"
                  for i, (leaf, aval) in enumerate(zip(
                      leaves, program.asked.jaxpr.in_avals, strict=True))

@@ -74,3 +74,7 @@ class EffectTypes:
 
     def __repr__(self) -> str:
         return f"EffectTypes({self._field!r})"
+
+
+#: The effects that bodies of loops and branches may have.
+control_flow_allowed_effects = EffectTypes("control_flow")
