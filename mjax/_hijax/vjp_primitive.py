@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar
 
 from mjax._engine.base.util import selected
+from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves
-from mjax._engine.ir.tree_registration import register_static
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.symbolic import Zero
@@ -177,26 +177,6 @@ class VJPHiPrimitive:
             and self.params == other.params and self.effects == other.effects)
 
 
-@register_static
-class _Fixed:
-    """What residuals have besides arrays: it is part of their structure.
-
-    Args:
-      facts: hashable.
-    """
-
-    __slots__ = ("facts",)
-
-    def __init__(self, *facts: Hashable):
-        self.facts = facts
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is _Fixed and self.facts == other.facts
-
-    def __hash__(self) -> int:
-        return hash(self.facts)
-
-
 class VmapOf(VJPHiPrimitive):
     """An operation on a batch: every rule of the operation, vectorized.
 
@@ -278,11 +258,10 @@ class VmapOf(VJPHiPrimitive):
         outs, dims = self._mapped(forward, tree_leaves(args), self.ins)
         m = len(self.outs)
         return (self.out_tree.unflatten(self._placed(outs[:m], dims[:m])),
-                (outs[m:], _Fixed(trees[0], tuple(dims[m:]))), *more)
+                (outs[m:], Static((trees[0], tuple(dims[m:])))), *more)
 
     def linearized(self, res: Any, /, *tangents: Any) -> Any:
-        prim, (residuals, fixed) = self.prim, res
-        tree, dims = fixed.facts
+        prim, (residuals, (tree, dims)) = self.prim, res
         dots, n = tree_leaves(tangents), len(dims)
         nonzero = [type(t) is not Zero for t in dots]
 
@@ -300,8 +279,7 @@ class VmapOf(VJPHiPrimitive):
         return self.out_tree.unflatten(self._placed(outs, out_dims))
 
     def vjp_bwd(self, res: Any, out_ct: Any, /, *accums: Any) -> None:
-        prim, (residuals, fixed) = self.prim, res
-        tree, dims = fixed.facts
+        prim, (residuals, (tree, dims)) = self.prim, res
         cts, outer = tree_leaves(out_ct), tree_leaves(accums)
         nonzero = [type(ct) is not Zero for ct in cts]
         given: list[int] = []

@@ -337,6 +337,22 @@ class BareType(hijax.HiType):
 hijax.register_hitype(Bare, lambda b: BareType(b.x.shape))
 
 
+@dataclass(frozen=True)
+class Flags:
+    x: object
+
+
+@dataclass(frozen=True)
+class FlagsType(hijax.HiType):
+    shape: tuple
+
+    def to_tangent_aval(self):
+        return ShapedArray(self.shape, mjax.dtypes.float0)
+
+
+hijax.register_hitype(Flags, lambda f: FlagsType(f.x.shape))
+
+
 class Silent(hijax.VJPHiPrimitive):
     def __init__(self, x):
         self.in_avals, self.out_aval, self.params = (x,), x, {}
@@ -352,6 +368,8 @@ silent = lambda x: Silent(mjax.typeof(x))(x)
 @pytest.mark.parametrize(("f", "error", "match"), [
     (lambda: mjax.jit(lambda b: b)(Bare(X)), TypeError, r"BareType does not define lower_val"),
     (lambda: mjax.grad(lambda b: 1.0)(Bare(X)), TypeError, r"does not define to_tangent_aval\(\)"),
+    (lambda: mjax.grad(lambda b: 1.0)(Flags(X)), TypeError,
+     "argument 0 of <lambda> is of type .*FlagsType.*, whose values do not have tangents"),
     (lambda: mjax.grad(lambda x: silent(x).sum())(X), NotImplementedError,
      "Silent does not define vjp_fwd, which is needed for reverse mode"),
     (lambda: mjax.jvp(silent, (X,), (X,)), NotImplementedError, "does not define jvp"),

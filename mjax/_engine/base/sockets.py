@@ -85,6 +85,8 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "Zero": (
         ("_engine.primitives.tangents",),
         "the array of a zero tangent is made by primitives"),
+    **dict.fromkeys(("AbstractValue", "ShapedArray"), (
+        ("_engine.primitives.tangents",), "types add and make zeros by primitives")),
     "types.typeof_handlers": (
         ("_engine.tracing.symbolic", "_engine.control.custom.symbolic_zeros", f"{_ARRAYS}.array",
          f"{_ARRAYS}.memory_order", f"{_ARRAYS}.token_values", "_engine.runtime.effects.pending",
@@ -101,9 +103,13 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "emit.constant_handlers": (
         ("mjax_ext.interpreters.mlir._constants",),
         "users write constants of their classes: class -> function of the value and its type"),
-    **dict.fromkeys(("elements.vmappables", "elements.spec_types", "elements.iotas"), (
+    **dict.fromkeys(("elements.vmappables", "elements.iotas"), (
         ("mjax_ext.interpreters.batching._elements",),
         "vmap takes values of users' classes, with specs and sizes of their axes")),
+    "elements.spec_types": (
+        ("_hijax.types", "mjax_ext.interpreters.batching._elements"), "the same"),
+    "register_value_class": (
+        ("_hijax.types",), "values of users' types are objects: class -> function of the object"),
     "masking.mask_rules": (
         ("_checkify.check",), "a branch that an element does not take has no effects for it"),
     "series.jet_rules": (

@@ -286,11 +286,15 @@ def _check_grad_inputs(fun: Callable[..., Any], args: Sequence[Any], places: Seq
             refuse_differentiated("grad", where, leaf)
             try:
                 aval = typeof(leaf)
-                if aval.is_high and aval.inexact and not holomorphic:
-                    continue
-                dtype = aval.dtype
+                dtype = None if aval.is_high else aval.dtype
             except TypeError as error:
                 refuse_leaf(f"grad: {where}", error)
+            if dtype is None:
+                if not aval.inexact and not allow_int:
+                    msg = (f"grad: {where} is of type {aval}, whose values do not have tangents. "
+                           "Choose other arguments with argnums.")
+                    raise TypeError(msg)
+                continue
             if holomorphic and not dtypes.is_complex(dtype):
                 msg = (f"grad with holomorphic=True requires complex inputs, but {where} has dtype "
                        f"{dtype}.")
