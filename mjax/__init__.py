@@ -99,6 +99,7 @@ if TYPE_CHECKING:
         flatten_util,
         image,
         lax,
+        memory,
         monitoring,
         nn,
         numpy,
@@ -148,9 +149,9 @@ __all__ = [
     "print_environment_info", "shard_map", "smap",
     "ad_checkpoint", "alias", "api_util", "custom_batching", "custom_derivatives", "debug",
     "distributed", "dlpack", "dtypes", "errors", "example_libraries", "experimental", "export",
-    "ffi", "flatten_util", "image", "lax", "monitoring", "nn", "numpy", "ops", "profiler",
-    "random", "ref", "scipy", "sharding", "stages", "test_util", "tree", "tree_util", "typing",
-    "version",
+    "ffi", "flatten_util", "image", "lax", "memory", "monitoring", "nn", "numpy", "ops",
+    "profiler", "random", "ref", "scipy", "sharding", "stages", "test_util", "tree", "tree_util",
+    "typing", "version",
 ]
 
 

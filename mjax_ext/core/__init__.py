@@ -50,6 +50,7 @@ from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, abs
 from mjax._engine.ir.types import is_array_value as valid_jaxtype
 from mjax._engine.ir.types import typeof as get_aval
 from mjax._engine.ir.types import typeof_handlers as pytype_aval_mappings
+from mjax._engine.runtime.arrays.memory_spaces import Space as MemorySpace
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import Primitive
@@ -126,7 +127,8 @@ __all__ = [
     # values and types
     "AbstractToken", "AbstractValue", "ShapedArray", "Token", "Value", "abstract_token",
     "abstractify", "array_types", "auto_insert_reshard", "concrete_or_error", "get_aval",
-    "ConcretizationTypeError", "is_concrete", "mapped_aval", "new_ref", "physical_aval",
+    "ConcretizationTypeError", "MemorySpace", "is_concrete", "mapped_aval", "new_ref",
+    "physical_aval",
     "primal_dtype_to_tangent_dtype", "pytype_aval_mappings", "raise_to_shaped",
     "shaped_abstractify", "standard_insert_pvary", "standard_vma_rule", "to_concrete_value",
     "unmapped_aval", "valid_jaxtype",

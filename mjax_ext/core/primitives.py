@@ -250,20 +250,21 @@ from mjax._engine.spmd.reductions import (
 )
 from mjax._engine.spmd.shard_map_rules import shard_map_p  # with its rules
 from mjax._engine.tracing.user_types import pack_p, unpack_p
-from mjax._hijax.applications import call_hi_primitive_p
-from mjax._hijax.applications import linearized_p as call_hi_primitive_linearized_p
 from mjax._engine.tracing.variance import pvary_p
 from mjax._export.calling import call_exported_p
+from mjax._hijax.applications import call_hi_primitive_p
+from mjax._hijax.applications import linearized_p as call_hi_primitive_linearized_p
 from mjax._numpy.random.gamma import random_gamma_p
 from mjax_ext.core._examples import declare
 
 __all__ = [
     "abs_p", "acos_p", "acosh_p", "add_jaxvals_p", "add_p", "addupdate_p", "after_all_p",
-    "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p", "argmax_p",
-    "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p", "bessel_i0e_p",
-    "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p", "call_exported_p",
-    "call_hi_primitive_linearized_p", "call_hi_primitive_p", "call_p", "cbrt_p", "ceil_p", "check_p", "cholesky_p", "cholesky_update_p", "clamp_p", "closed_call_p",
-    "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
+    "all_gather_invariant_p", "all_gather_p", "all_to_all_p", "and_p", "approx_top_k_p",
+    "argmax_p", "argmin_p", "asin_p", "asinh_p", "atan2_p", "atan_p", "atanh_p", "axis_index_p",
+    "bessel_i0e_p", "bessel_i1e_p", "bitcast_convert_type_p", "broadcast_in_dim_p",
+    "call_exported_p", "call_hi_primitive_linearized_p", "call_hi_primitive_p", "call_p",
+    "cbrt_p", "ceil_p", "check_p", "cholesky_p", "cholesky_update_p", "clamp_p",
+    "closed_call_p", "clz_p", "complex_p", "composite_p", "concatenate_p", "cond_p", "conj_p",
     "conv_general_dilated_p", "convert_element_type_p", "copy_p", "cos_p", "cosh_p",
     "create_token_p", "cumlogsumexp_p", "cummax_p", "cummin_p", "cumprod_p", "cumsum_p",
     "cumulative_loop_p", "custom_jvp_call_p", "custom_lin_p", "custom_partitioning_p",
@@ -282,21 +283,22 @@ __all__ = [
     "pmin_invariant_p", "pmin_p", "polygamma_p", "population_count_p", "pow_p", "ppermute_p",
     "pscatter_p", "psum_invariant_p", "psum_p", "pure_callback_p", "pvary_p", "qr_p",
     "ragged_all_to_all_p", "ragged_dot_general_p", "random_bits_p", "random_clone_p",
-    "random_fold_in_p", "random_gamma_grad_p", "random_gamma_p", "random_seed_p", "random_split_p",
-    "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p", "reduce_max_p", "reduce_min_p",
-    "reduce_or_p", "reduce_p", "reduce_precision_p", "reduce_prod_p", "reduce_scatter_p",
-    "reduce_sum_p", "reduce_window_max_p", "reduce_window_min_p", "reduce_window_p",
-    "reduce_window_sum_p", "reduce_xor_p", "regularized_incomplete_beta_p", "rem_p", "remat_opt_p",
-    "remat_p", "reshape_p", "rev_p", "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p",
-    "scan_p", "scatter_add_p", "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p",
-    "scatter_p", "scatter_sub_p", "schur_p", "select_and_gather_add_p", "select_and_scatter_add_p",
-    "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p", "shift_left_p",
-    "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p", "sinh_p", "slice_p",
-    "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p", "stage_p", "stop_gradient_p",
-    "sub_p", "svd_p", "swap_p", "symmetric_product_p", "tan_p", "tanh_p", "threefry2x32_p",
-    "threefry4x32_p", "tile_p", "top_k_p", "transpose_p", "triangular_solve_p", "tridiagonal_p",
-    "tridiagonal_solve_p", "unpack_p", "unstack_p", "while_p", "xla_kernel_p",
-    "xla_metadata_value_p", "xor_p", "zeta_p",
+    "random_fold_in_p", "random_gamma_grad_p", "random_gamma_p", "random_seed_p",
+    "random_split_p", "random_unwrap_p", "random_wrap_p", "real_p", "reduce_and_p",
+    "reduce_max_p", "reduce_min_p", "reduce_or_p", "reduce_p", "reduce_precision_p",
+    "reduce_prod_p", "reduce_scatter_p", "reduce_sum_p", "reduce_window_max_p",
+    "reduce_window_min_p", "reduce_window_p", "reduce_window_sum_p", "reduce_xor_p",
+    "regularized_incomplete_beta_p", "rem_p", "remat_opt_p", "remat_p", "reshape_p", "rev_p",
+    "rng_bit_generator_p", "rng_uniform_p", "round_p", "rsqrt_p", "scan_p", "scatter_add_p",
+    "scatter_apply_p", "scatter_max_p", "scatter_min_p", "scatter_mul_p", "scatter_p",
+    "scatter_sub_p", "schur_p", "select_and_gather_add_p", "select_and_scatter_add_p",
+    "select_and_scatter_p", "select_n_p", "shard_map_p", "sharding_constraint_p",
+    "shift_left_p", "shift_right_arithmetic_p", "shift_right_logical_p", "sign_p", "sin_p",
+    "sinh_p", "slice_p", "sort_p", "split_p", "sqrt_p", "square_p", "squeeze_p", "stack_p",
+    "stage_p", "stop_gradient_p", "sub_p", "svd_p", "swap_p", "symmetric_product_p", "tan_p",
+    "tanh_p", "threefry2x32_p", "threefry4x32_p", "tile_p", "top_k_p", "transpose_p",
+    "triangular_solve_p", "tridiagonal_p", "tridiagonal_solve_p", "unpack_p", "unstack_p",
+    "while_p", "xla_kernel_p", "xla_metadata_value_p", "xor_p", "zeta_p",
 ]
 
 declare(globals()[name] for name in __all__)

@@ -16,7 +16,7 @@ START, END = "<!-- coverage -->\n", "<!-- end of coverage -->\n"
 #: Names that need TensorFlow.
 OUT_OF_SCOPE = ("jax.experimental.jax2tf",)
 #: The least share of uses. It only grows.
-LEAST = {"all": 0.956, "public": 0.969, "in scope": 0.978}
+LEAST = {"all": 0.957, "public": 0.970, "in scope": 0.979}
 
 
 def uses():

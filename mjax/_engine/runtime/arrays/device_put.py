@@ -17,9 +17,10 @@ from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import constrain, of_batch, refuse_manual
-from mjax._engine.runtime.arrays.devices import Device
+from mjax._engine.runtime.arrays.devices import Device, default_device
 from mjax._engine.runtime.arrays.layouts import Format, layout_behind, sharding_behind
 from mjax._engine.runtime.arrays.memory_order import ordered
+from mjax._engine.runtime.arrays.memory_spaces import Space, check_space, in_space
 from mjax._engine.runtime.arrays.resharding import shares_memory
 from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding
 from mjax._engine.runtime.arrays.transfer import as_result, converted, move, put, sharding_of
@@ -70,6 +71,8 @@ def _device_put_impl(x: Any, *, device: Any, src: Any) -> Any:
     with guards.explicit():
         if device is None:
             return as_result(x)
+        if isinstance(device, Space):
+            device = in_space(x.sharding if is_array(x) else sharding_of(default_device()), device)
         sharding = sharding_of(device)
         if is_array(x):
             return move(x, sharding, True)
@@ -95,8 +98,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Args:
       x: pytree of arrays, NumPy arrays and scalars.
       device: a device, a sharding, a partition spec of the mesh that is set (`set_mesh`), a
-        `Format`, or a prefix tree of these; None: the default device, uncommitted. Inside of a
-        program nothing follows from the layout of a format.
+        `Format`, a `mjax.memory.Space`, or a prefix tree of these; None: the default device,
+        uncommitted. Inside of a program nothing follows from the layout of a format, and only
+        results of the program are put into another memory.
       src: the place of cotangents of the leaves; default: where a leaf is, if it is committed.
       donate: whether the memory of a leaf is freed, unless the result shares it; or a prefix
         tree of bools.
@@ -140,7 +144,7 @@ def _per_leaf(name: str, option: Any, x: Any, count: int) -> list[Any]:
     return prefix_leaves(f"device_put: {name}", option, x, "the arrays", lambda d: d is None)
 
 
-_NO_TREES = (Device, Sharding, PartitionSpec, Format, bool)
+_NO_TREES = (Device, Sharding, PartitionSpec, Format, Space, bool)
 
 
 def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_alias: Any = None
@@ -157,6 +161,8 @@ def _put_leaf(x: Any, device: Any, src: Any = None, donate: Any = False, may_ali
         refuse_manual(device, "device_put")
         if thread.interpreter is evaluation:
             _refuse_open(device)
+    elif isinstance(device, Space):
+        check_space(device)
     elif device is not None:
         sharding_of(device)  # refuses other types, inside of programs too
         if thread.axis_env:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.records import Record
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
@@ -16,6 +17,7 @@ from mjax._engine.runtime.arrays.constraints import mesh_for_all, sharding_const
 from mjax._engine.runtime.arrays.device_put import device_put_p
 from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.gspmd_sharding import GSPMDSharding
+from mjax._engine.runtime.arrays.memory_spaces import Space, in_space
 from mjax._engine.runtime.arrays.placement import Placement
 from mjax._engine.runtime.arrays.shardings import (
     NamedSharding,
@@ -63,8 +65,10 @@ def demands_of(jaxpr: Jaxpr) -> list[Demand]:
                             if type(v) in _MESHED and name != "src"])
             if eqn.primitive is sharding_constraint_p:
                 meshes = (eqn.params["sharding"],)
+            device = eqn.params.get("device")
             if meshes or ((eqn.primitive is jit_p or eqn.primitive is device_put_p) and (
-                    eqn.params.get("device") or eqn.params.get("compiler_options_kvs"))):
+                    (device and type(device) is not Space)
+                    or eqn.params.get("compiler_options_kvs"))):
                 found.append(Demand(eqn, meshes))
         for inner in subjaxprs(jaxpr):
             found += demands_of(inner)
@@ -228,13 +232,47 @@ def out_memories(jaxpr: Jaxpr, out_shardings: Sequence[Any]) -> Sequence[Any]:
       jaxpr: the program.
       out_shardings: the requested sharding per result, or None.
     """
-    put: dict[Any, Any] = {
-        eqn.outvars[0]: eqn.params["device"] for eqn in jaxpr.eqns
-        if eqn.primitive is device_put_p and _other_memory(eqn.params["device"])}
-    if not put:
+    put = _put_last(jaxpr)
+    return [p if s is None and _other_memory(p) else s
+            for p, s in zip(put, out_shardings, strict=True)] if any(put) else out_shardings
+
+
+def out_spaces(jaxpr: Jaxpr, out_shardings: Sequence[Any], whole: Sharding) -> Sequence[Any]:
+    """The same for a memory that a final `device_put` names by its purpose.
+
+    Args:
+      jaxpr, out_shardings: the same.
+      whole: where the program runs.
+
+    Raises:
+      ValueError: it runs on several devices, over which XLA cuts the results.
+    """
+    put = [p if s is None and p is Space.Host else None
+           for p, s in zip(_put_last(jaxpr), out_shardings, strict=True)]
+    if not any(put):
         return out_shardings
-    return [put.get(v) if s is None and type(v) is not Literal else s
-            for v, s in zip(jaxpr.outvars, out_shardings, strict=True)]
+    if type(whole) is not SingleDeviceSharding:
+        raise LazyValueError(lambda: (
+            f"device_put: {Space.Host} was given for a result of a program on "
+            f"{_listed(whole)}. Give a NamedSharding with memory_kind, which says how the result "
+            "is cut, or move the result after the call."))
+    return [in_space(whole, p) if p is not None else s
+            for p, s in zip(put, out_shardings, strict=True)]
+
+
+def _put_last(jaxpr: Jaxpr) -> list[Any]:
+    """Per result the place that a `device_put` asks for whose result it is, also in calls."""
+
+    def make() -> list[Any]:
+        made: dict[Any, Any] = {}
+        for eqn in jaxpr.eqns:
+            if eqn.primitive is device_put_p:
+                made[eqn.outvars[0]] = eqn.params["device"]
+            elif eqn.primitive is jit_p:
+                made.update(zip(eqn.outvars, _put_last(eqn.params["jaxpr"]), strict=True))
+        return [None if type(v) is Literal else made.get(v) for v in jaxpr.outvars]
+
+    return jaxpr.cached("put last", make)
 
 
 def _other_memory(device: Any) -> bool:

@@ -28,6 +28,7 @@ from mjax._engine.runtime.dispatch.device_assignment import (
     demands_of,
     execution_place,
     out_memories,
+    out_spaces,
     place_text,
 )
 from mjax._engine.runtime.dispatch.disk_cache import compiled, sha256
@@ -161,6 +162,7 @@ def place(asked: Asked) -> Placed:
     where = execution_place(asked.placements, {*kept, *asked.stored}, names, live, asked.device,
                             in_shardings, out_shardings)
     check_demands(asked.name, demands_of(live), where.sharding)
+    out_shardings = out_spaces(jaxpr, out_shardings, where.sharding)
     input_of: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.invars)}
     copied = [None if type(v) is Literal else input_of.get(v) for v in jaxpr.outvars]
     return Placed(names, live, kept, copied, where, in_shardings, out_shardings)
