@@ -19,16 +19,16 @@ from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate
 from mjax._engine.tracing.marked import traced
-from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, without_zeros
 from mjax._engine.tracing.user_types import on_objects
-from mjax._engine.transforms.batching import AxisData, batch_flat
+from mjax._engine.transforms.batching import AxisData, batch_flat, element_type
 from mjax._engine.transforms.jvp import jvp_flat
 
-call_hi_primitive_p = Primitive(
+call_hi_primitive_p = EnginePrimitive(
     "call_hi_primitive", params={"_prim": Any}, multiple_results=True, types_cacheable=False)
-linearized_p = Primitive(
+linearized_p = EnginePrimitive(
     "call_hi_primitive_linearized", params={
         "_prim": Any, "residuals_tree": Any, "nz_in_flat": tuple[bool, ...]},
     multiple_results=True, types_cacheable=False)
@@ -75,6 +75,30 @@ def leaves_of(operation: Any, tree: Any, values: Any, what: str) -> list[Any]:
             f"{type(operation).__name__}: the {what} have the structure {given}, but its types "
             f"have {tree}."))
     return leaves
+
+
+def results_of(operation: Any, values: Any, method: str) -> list[Any]:
+    """The leaves of the results that a method of an operation gave.
+
+    Raises:
+      TypeError: they have another structure, or other types, than the operation says.
+    """
+    leaves = leaves_of(operation, operation.out_tree, values, f"results of {method}")
+    check_types(operation, [*map(typeof, leaves)], method)
+    return leaves
+
+
+def check_types(operation: Any, avals: Sequence[Any], method: str) -> None:
+    """Refuses results of other types than an operation says.
+
+    Raises:
+      TypeError: some are.
+    """
+    if not all(map(same_array_type, avals, operation.out_avals_flat)):
+        raise LazyTypeError(lambda: (
+            f"{type(operation).__name__}.{method} gave results of types "
+            f"{', '.join(map(str, avals))}, but out_aval says "
+            f"{', '.join(map(str, operation.out_avals_flat))}."))
 
 
 def prefix_leaves(operation: Any, tree: Any, values: Any, what: str) -> list[Any]:
@@ -126,8 +150,7 @@ class Accumulator:
 def computed(operation: Any, *values: Any) -> list[Any]:
     """The leaves of an operation's results, by `expand`."""
     check_operands(operation, [*map(typeof, values)])
-    outs = operation.expand(*operation.in_tree.unflatten(values))
-    return leaves_of(operation, operation.out_tree, outs, "results of expand")
+    return results_of(operation, operation.expand(*operation.in_tree.unflatten(values)), "expand")
 
 
 call_hi_primitive_p.def_impl(lambda *args, _prim: computed(_prim, *args))
@@ -163,13 +186,13 @@ def _typecheck(*avals: Any, _prim: Any) -> None:
 @call_hi_primitive_p.def_staging
 def _staging(trace: Any, source_info: Any, *tracers: Any, _prim: Any) -> list[Any]:
     outs = _prim.staging(trace, source_info, *_prim.in_tree.unflatten(tracers))
-    return leaves_of(_prim, _prim.out_tree, outs, "results of staging")
+    return results_of(_prim, outs, "staging")
 
 
 @call_hi_primitive_p.def_jvp
 def _jvp(primals: Any, tangents: Any, *, _prim: Any) -> Any:
     outs, dots = _prim.jvp(_prim.in_tree.unflatten(primals), _prim.in_tree.unflatten(tangents))
-    return (leaves_of(_prim, _prim.out_tree, outs, "results of jvp"),
+    return (results_of(_prim, outs, "jvp"),
             leaves_of(_prim, _prim.out_tree, dots, "tangents of jvp"))
 
 
@@ -199,7 +222,7 @@ def _linearize(nonzeros: Sequence[bool], *primals: Any, _prim: Any) -> Any:
         def linear(residuals: Any, *tangents: Any) -> Any:
             return _jvp(residuals, tangents, _prim=_prim)[1]
 
-    flat = leaves_of(_prim, _prim.out_tree, outs, "results of a derivative rule")
+    flat = results_of(_prim, outs, "vjp_fwd" if has(_prim, "vjp_fwd") else "lin")
     nonzero_outs = prefix_leaves(_prim, _prim.out_tree, more[0] if more else True,
                                  "flags of nonzero results")
     return flat, nonzero_outs, residuals, linear
@@ -226,8 +249,11 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, _prim: Any) -> Any:
             for a, d in zip(_prim.in_avals_flat, dims, strict=True)]
     outs, out_dims = _prim.batch(
         axis, _prim.in_tree.unflatten(args), _prim.in_tree.unflatten(dims))
-    return (leaves_of(_prim, _prim.out_tree, outs, "results of batch"),
-            prefix_leaves(_prim, _prim.out_tree, out_dims, "dims of batch"))
+    leaves = leaves_of(_prim, _prim.out_tree, outs, "results of batch")
+    flat_dims = prefix_leaves(_prim, _prim.out_tree, out_dims, "dims of batch")
+    check_types(_prim, [typeof(x) if d is None else element_type(typeof(x), d, axis.size)
+                        for x, d in zip(leaves, flat_dims, strict=True)], "batch")
+    return leaves, flat_dims
 
 
 @call_hi_primitive_p.def_dce
@@ -305,4 +331,4 @@ def _linearized_pretty(params: dict[str, Any]) -> dict[str, Any]:
 
 
 __all__ = ["Accumulator", "call_hi_primitive_p", "computed", "has", "leaves_of", "linearized_p",
-           "prefix_leaves", "unwritten"]
+           "prefix_leaves", "results_of", "unwritten"]

@@ -23,6 +23,7 @@ from mjax._hijax.applications import (
     computed,
     leaves_of,
     prefix_leaves,
+    results_of,
     unwritten,
 )
 
@@ -229,7 +230,7 @@ class VmapOf(VJPHiPrimitive):
                     for nz, a in zip(nonzero, prim.in_avals_flat, strict=True)]
             outs, out_dots = prim.jvp(prim.in_tree.unflatten(values[:n]),
                                       prim.in_tree.unflatten(dots))
-            return [*leaves_of(prim, prim.out_tree, outs, "results of jvp"), *map(
+            return [*results_of(prim, outs, "jvp"), *map(
                 instantiate, leaves_of(prim, prim.out_tree, out_dots, "tangents of jvp"))]
 
         outs, dims = self._mapped(pushed, [
@@ -253,7 +254,7 @@ class VmapOf(VJPHiPrimitive):
             more.extend(rest)
             residuals, tree = tree_flatten(kept)
             trees.append(tree)
-            return [*leaves_of(prim, prim.out_tree, outs, "results of a rule"), *residuals]
+            return [*results_of(prim, outs, rule.__name__), *residuals]
 
         outs, dims = self._mapped(forward, tree_leaves(args), self.ins)
         m = len(self.outs)

@@ -417,6 +417,19 @@ def test_mistakes_in_classes():
         def vjp_bwd_retval(self, res, ct):
             return (ct[0],)
 
+    class Mistyped(Silent):
+        def expand(self, x):
+            return x[0]
+
+        def vjp_fwd(self, nzs_in, x):
+            return x[0], None
+
+        def jvp(self, primals, tangents):
+            return primals[0][0], tangents[0][0]
+
+        def batch(self, axis_data, args, dims):
+            return args[0], 1
+
     class Nothing(hijax.HiType):
         pass
 
@@ -428,6 +441,13 @@ def test_mistakes_in_classes():
         Wrong(mjax.typeof(X))(X)
     with pytest.raises(TypeError, match=r"a cotangent of type float32\[3\] .*float32\[2,3\]"):
         mjax.vjp(Wrong(mjax.typeof(X)), X)[1](jnp.asarray(X))
+    mistyped = lambda x: Mistyped(mjax.typeof(x))(x)
+    for ask, method in ((mistyped, "expand"), (mjax.jit(mistyped), "expand"),
+                        (lambda x: mjax.vjp(mistyped, x), "vjp_fwd"),
+                        (lambda x: mjax.jvp(mistyped, (x,), (x,)), "jvp"),
+                        (lambda x: mjax.vmap(mistyped)(x[None]), "batch")):
+        with pytest.raises(TypeError, match=rf"Mistyped\.{method} gave results of types float32"):
+            ask(X)
     with pytest.raises(TypeError, match="Nothing does not define __hash__"):
         hash(Nothing())
     for ask in (lambda t: t == t, lambda t: t.lo_ty(), lambda t: t.vspace_add(1, 2),
