@@ -303,7 +303,7 @@ def sharding_of(device: Any) -> Any:
 def device_get(x: Any) -> Any:
     """The leaves of a tree as NumPy arrays; copies of all are started before any is read.
 
-    Keys stay key arrays.
+    Keys stay key arrays, and values that are traced stay as they are.
 
     Args:
       x: a pytree of arrays of any shapes and dtypes.
@@ -363,7 +363,8 @@ def live_arrays(platform: str | None = None) -> list[Array]:
 
 
 def _on_host(leaf: Any) -> Any:
-    if not hasattr(leaf, "__array__") or (is_array(leaf) and dtypes.is_extended(leaf.dtype)):
+    if (not hasattr(leaf, "__array__") or isinstance(leaf, Tracer)
+            or (is_array(leaf) and dtypes.is_extended(leaf.dtype))):
         return leaf
     return np.asarray(leaf)
 

@@ -112,6 +112,16 @@ def test_get():
     assert mjax.device_get(lax.full((2,), 1, BFLOAT16)).dtype == BFLOAT16
 
 
+def test_get_of_traced_values_gives_them_back():
+    def f(x):
+        seen = mjax.device_get([x, X])
+        assert seen[0] is x and isinstance(seen[1], np.ndarray)
+        return lax.mul(seen[0], 2.0)
+
+    assert f(3.0) == mjax.grad(f)(1.0) + 4 == mjax.vmap(f)(jnp.full(2, 3.0))[1] == 6
+    assert mjax.jit(lambda x: lax.mul(mjax.device_get(x), 2.0))(3.0) == 6
+
+
 def test_block_until_ready_gives_the_tree():
     tree = {"a": lax.add(X, X), "b": 1, "c": None}
     assert mjax.block_until_ready(tree) is tree and tree["a"].is_ready()
