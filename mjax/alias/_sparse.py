@@ -1,28 +1,29 @@
-"""`BCOO`: matrices of few non-zeros, as far as libraries multiply by them."""
+"""`BCOO`: arrays of few non-zeros, as far as libraries multiply by them, and `sparsify`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import mjax.numpy as jnp
-from mjax.tree_util import register_pytree_node_class
+from mjax.tree_util import register_pytree_node_class, tree_map
 
 
 @register_pytree_node_class
 class BCOO:
-    """A matrix of elements at places; elements at one place add.
+    """An array of elements at places; elements at one place add. Matrices multiply by arrays.
 
     Args:
-      args: the elements, `(nse,)`, and their places, `(nse, 2)` integers.
-      shape: the matrix's.
+      args: the elements, `(nse,)`, and their places, `(nse, ndim)` integers.
+      shape: the array's.
 
     Raises:
       ValueError: the shapes do not fit.
 
-    Source: JAX, `jax.experimental.sparse.BCOO`, without batches and further dimensions.
+    Source: JAX, `jax.experimental.sparse.BCOO`, without batches and dense dimensions.
     """
 
     __array_ufunc__ = None  # NumPy's arrays leave operators to this class
@@ -30,17 +31,16 @@ class BCOO:
     def __init__(self, args: tuple[Any, Any], *, shape: Sequence[int]):
         self.data, self.indices = jnp.asarray(args[0]), jnp.asarray(args[1])
         self.shape = tuple(shape)
-        if (len(self.shape), self.data.ndim) != (2, 1) or (
-                self.indices.shape != (*self.data.shape, 2)):
+        if self.data.ndim != 1 or self.indices.shape != (*self.data.shape, len(self.shape)):
             raise ValueError(
-                "mjax.alias has BCOO for matrices: elements of shape (nse,) at places of shape "
-                f"(nse, 2). Here the shapes are {self.data.shape} and {self.indices.shape}, and "
-                f"that of the matrix is {self.shape}.")
+                "mjax.alias has BCOO without batches: elements of shape (nse,) at places of shape "
+                f"(nse, ndim). Here the shapes are {self.data.shape} and {self.indices.shape}, and "
+                f"that of the array is {self.shape}.")
 
     @classmethod
-    def fromdense(cls, matrix: Any) -> BCOO:
-        """The matrix with the non-zeros of a known array."""
-        known = np.asarray(matrix)
+    def fromdense(cls, mat: Any) -> BCOO:
+        """The non-zeros of a known array."""
+        known = np.asarray(mat)
         places = np.argwhere(known)
         return cls((known[tuple(places.T)], places.astype(np.int32)), shape=known.shape)
 
@@ -58,7 +58,7 @@ class BCOO:
 
     @property
     def ndim(self) -> int:
-        """2."""
+        """The number of dimensions."""
         return len(self.shape)
 
     @property
@@ -68,17 +68,19 @@ class BCOO:
 
     @property
     def T(self) -> BCOO:
-        """The transposed matrix."""
+        """The transposed array."""
         return BCOO((self.data, self.indices[:, ::-1]), shape=self.shape[::-1])
 
     def todense(self) -> Any:
-        """The matrix as an array."""
-        row, column = self.indices.T
-        return jnp.zeros(self.shape, self.dtype).at[row, column].add(self.data)
+        """The array with its zeros."""
+        return jnp.zeros(self.shape, self.dtype).at[tuple(self.indices.T)].add(self.data)
 
     def __matmul__(self, other: Any) -> Any:
         if isinstance(other, BCOO):
             raise TypeError("mjax.alias multiplies a BCOO by arrays; use `other.todense()`")
+        if self.ndim != 2:
+            raise TypeError(f"mjax.alias multiplies a BCOO that is a matrix; this one has shape "
+                            f"{self.shape}. Use `todense()`.")
         dense = jnp.asarray(other)
         if dense.ndim == 1:
             return (self @ dense[:, None])[:, 0]
@@ -105,3 +107,27 @@ class BCOO:
         made.data, made.indices = children
         made.shape = shape
         return made
+
+
+def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
+    """The function, for `BCOO`s too: it computes with their arrays, zeros included.
+
+    Args:
+      f: takes arrays.
+      use_tracer: for JAX, which has two ways.
+
+    Returns:
+      A function whose results are arrays.
+
+    Source: JAX, `jax.experimental.sparse.sparsify`.
+    """
+    def is_sparse(x: Any) -> bool:
+        return isinstance(x, BCOO)
+
+    @functools.wraps(f)
+    def dense(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(lambda x: x.todense() if is_sparse(x) else x, (args, kwargs),
+                                is_leaf=is_sparse)
+        return f(*args, **kwargs)
+
+    return dense

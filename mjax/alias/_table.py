@@ -56,7 +56,7 @@ CLOSED: dict[str, dict[str, str]] = {
     | _of("mjax", "ensure_compile_time_eval"),
     "jax.extend.core": _of(_CORE, _EXTEND_CORE),
     "jax.extend.mlir": _of("mjax_ext.interpreters.mlir", _ARTIFACTS + " ir passmanager dialects"),
-    "jax.experimental.sparse": _of("mjax.alias._sparse", "BCOO"),
+    "jax.experimental.sparse": _of("mjax.alias._sparse", "BCOO sparsify"),
     "jax.lib": {},
     # ---- private names
     "jax._src.ad_checkpoint": _of("mjax_ext.core.primitives", "name_p remat_p"),

@@ -285,9 +285,16 @@ def test_sparse_matrices():
         np.testing.assert_allclose(slope(m.data), vectors[0].sum(1)[m.indices[:, 1]])
         twice = BCOO((np.ones(2), np.zeros((2, 2), int)), shape=(1, 1))
         assert twice.todense() == 2 == (twice @ np.ones(1))[0]
+        cube = BCOO.fromdense(vectors)
+        assert cube.nse == 23 and (cube.todense() == vectors).all()
+        assert (cube.T.todense() == vectors.T).all()
+        from jax.experimental.sparse import sparsify
+        mean = jax.jit(sparsify(lambda parts, *, scale: scale * parts["x"].mean()))
+        np.testing.assert_allclose(mean({"x": cube}, scale=m.data[0]), 1.5 * vectors.mean())
         for bad in (lambda: m @ m, lambda: m @ np.ones(2), lambda: m @ 1.0,
                     lambda: BCOO((np.ones(2), np.zeros((3, 2), int)), shape=(1, 1)),
-                    lambda: BCOO((np.ones(2), np.zeros((2, 2), int)), shape=(1, 1, 1))):
+                    lambda: BCOO((np.ones(2), np.zeros((2, 2), int)), shape=(1, 1, 1)),
+                    lambda: BCOO.fromdense(vectors) @ vectors):
             try:
                 bad()
             except (TypeError, ValueError):
