@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-import beartype
+import beartype.door
 import jaxtyping
 import numpy as np
 import pytest
@@ -105,6 +105,15 @@ def test_dtypes_are_found():
         for value in (x, *seen):
             found = [kind.__name__ for kind in kinds if isinstance(value, kind[mjax.Array, "2"])]
             assert " ".join(found) == expected, value
+
+
+def test_types_of_arguments_are_compared():
+    # as plum does, by which quax chooses rules
+    for hint in (mjax.typing.ArrayLike, mjax.typing.DTypeLike):
+        assert beartype.door.TypeHint(hint) == beartype.door.TypeHint(hint)
+        assert beartype.door.TypeHint(hint) != beartype.door.TypeHint(float | None)
+    assert beartype.door.is_bearable(X, mjax.typing.ArrayLike)
+    assert not beartype.door.is_bearable("x", mjax.typing.ArrayLike)
 
 
 def test_trees_under_the_alias():

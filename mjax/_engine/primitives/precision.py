@@ -41,7 +41,8 @@ class Precision(enum.Enum):
     def __repr__(self) -> str:
         return f"Precision.{self.name}"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return self.name
 
 
 @pickled_by("dot_algorithm_v1")

@@ -161,6 +161,12 @@ def test_precision_arguments(given, canonical):
     np.testing.assert_allclose(np.asarray(dot(X, X, precision=given)), X @ X)
 
 
+def test_precisions_are_printed_by_name():
+    # haiku looks for `str(precision).lower()` in HLO.
+    assert [f"{p}" for p in Precision] == ["DEFAULT", "HIGH", "HIGHEST"]
+    assert repr(Precision.HIGH) == "Precision.HIGH"
+
+
 def test_default_precision_is_a_setting():
     with mjax.default_matmul_precision("float32"):
         assert precision_of(lambda x: dot(x, x), X) == (Precision.HIGHEST, Precision.HIGHEST)

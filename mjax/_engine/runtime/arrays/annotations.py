@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
 
 import numpy as np
 
@@ -17,8 +17,15 @@ class SupportsDType(Protocol):
         """The dtype."""
 
 
+if TYPE_CHECKING:
+    _DType: TypeAlias = np.dtype[Any]
+    _NDArray: TypeAlias = np.ndarray[Any, Any]
+    _Number: TypeAlias = np.number[Any]
+else:  # without parameters, as JAX's: beartype does not compare types of arrays that have them
+    _DType, _NDArray, _Number = np.dtype, np.ndarray, np.number
+
 #: Values that functions of `mjax.numpy` take as arrays. (Tracers are `Array`s.)
 ArrayLike: TypeAlias = Union[  # noqa: UP007 (JAX's kind of object)
-    Array, np.ndarray[Any, Any], np.bool_, np.number[Any], bool, int, float, complex]
+    Array, _NDArray, np.bool_, _Number, bool, int, float, complex]
 #: Values that `dtype=` arguments take, besides None for the default.
-DTypeLike: TypeAlias = Union[str, type[Any], np.dtype[Any], SupportsDType]  # noqa: UP007
+DTypeLike: TypeAlias = Union[str, type[Any], _DType, SupportsDType]  # noqa: UP007
