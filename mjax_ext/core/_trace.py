@@ -104,6 +104,10 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     def __repr__(self) -> str:
         return type(self).__name__
 
+    def full_raise(self, x: Any) -> Any:
+        """The value: an interpreter wraps its operands itself, as JAX's have done since 0.4.36."""
+        return x
+
     # -- to be defined --
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any],

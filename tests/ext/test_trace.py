@@ -74,6 +74,11 @@ def test_values_of_other_traces_are_operands_like_others():
     assert outer.names == ["mul"]
 
 
+def test_values_are_raised_to_themselves():
+    trace = Noting(None)  # quax calls it for each result
+    assert trace.full_raise(X) is X and trace.full_raise(2.0) == 2.0
+
+
 def test_tracers_are_arrays():
     seen = []
     run(Noting, lambda x: seen.append((isinstance(x, mjax.Array), x.shape, x.dtype, len(x),
