@@ -373,23 +373,31 @@ def sample(session):
 CLIENTS = [
     "chex==0.1.92", "distrax==0.1.9", "dm-haiku==0.0.17", "equinox==0.13.8", "jaxtyping==0.3.11",
     "lineax==0.1.1", "mctx==0.0.71", "numpyro==0.22.0", "optax==0.2.8", "optimistix==0.1.0",
-    "rlax==0.1.9", "tensorflow-probability==0.25.0"]
+    "rlax==0.1.9", "tensorflow-probability==0.25.0",
+    # tried besides
+    "diffrax==0.7.2", "e3nn-jax==0.21.0", "flax==0.12.8", "flowjax==19.1.2", "jaxopt==0.8.5",
+    "jraph==0.0.6.dev0", "paramax==0.0.5", "quax==0.4.6"]
 #: Those whose wheels do not have their tests.
-SDISTS = ["tinygp==0.3.1"]
+SDISTS = ["blackjax==1.7.1", "tinygp==0.3.1"]
 
 
 @nox.session
 def clients(session):
     """Libraries that import jax, on mjax under the alias: their tests, and programs with values
-    from jax. Arguments are names of suites and programs."""
+    from jax. Arguments are names of suites and programs; without any, the page is written anew.
+
+    Two of them are those whose audit is compared with a list that people wrote.
+    """
     _install(session, "clients", jaxlib=_newest_here(session), alone=[*CLIENTS, *SDISTS])
     folder = Path(session.virtualenv.location) / "sdists"
     for client in SDISTS:
         name = client.replace("==", "-")
         if not (folder / name).is_dir():
-            session.run("pip", "download", "--no-deps", "--no-binary", ":all:", "--dest", folder,
-                        client, silent=True)
+            session.run_install("pip", "download", "--no-deps", "--no-binary", ":all:", "--dest",
+                                folder, client, silent=True)
             shutil.unpack_archive(folder / f"{name}.tar.gz", folder)
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+                "tests/ext/audit/test_clients.py")
     session.run("python", "tests/clients/run.py", "--sdists", folder, *session.posargs)
 
 

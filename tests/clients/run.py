@@ -5,12 +5,14 @@
 
 `samples/` has the names of the tests that pass with jax 0.10.2, one file per suite, and the values
 of the programs. `ledger.txt` has the tests among them that are expected to fail on mjax, each with
-a reason; one that passes, or is unknown, is an error. The table goes to `docs/compatibility.md`.
+a reason; one that passes, or is unknown, is an error. The counts go to `results.json`, and from
+there to the tables of `docs/compatibility.md`.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib.metadata
 import importlib.util
 import json
@@ -21,15 +23,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from suites import SUITES
+import page
+from page import HERE, RESULTS, SAMPLES, ledger, one_line_each, sample_of
+from suites import ALSO, GOALS, SUITES
 
-HERE = Path(__file__).parent
-SAMPLES = HERE / "samples"
-PAGE = HERE.parents[1] / "docs" / "compatibility.md"
-PROGRAMS = sorted(path.stem.removeprefix("use_") for path in (HERE / "programs").glob("use_*.py"))
 #: The least part of a suite that must pass.
 GOAL = 0.97
-MARK = "<!-- written by nox -s clients -->\n"
 
 
 def root_of(suite, sdists):
@@ -64,12 +63,6 @@ def run_suite(suite, sdists, *options):
     return ended
 
 
-def ledger():
-    """(suite, name) -> reason."""
-    rows = [line.split(" ", 2) for line in (HERE / "ledger.txt").read_text().splitlines()]
-    return {(suite, name): reason for suite, name, reason in rows}
-
-
 def record(suites, sdists):
     """On the real jax: writes which tests of the samples pass, and the values of the programs."""
     for suite in suites:
@@ -83,7 +76,7 @@ def compare(suites, sdists):
     """Under the alias: what passes and what is wrong, by suite."""
     expected, counts, wrong = ledger(), {}, []
     for suite in suites:
-        names = (SAMPLES / f"{suite.client}.txt").read_text().splitlines()
+        names, _ = sample_of(suite.client)
         ended = run_suite(suite, sdists, "-p", "mjax.alias.pytest",
                           f"--only={SAMPLES / suite.client}.txt")
         passed = {name for name, (outcome, _) in ended.items() if outcome == "passed"}
@@ -140,34 +133,20 @@ def compare_programs(names):
     return counts, wrong
 
 
-def one_line_each(programs):
-    """JSON with a line for each value."""
-    parts = []
-    for name, values in sorted(programs.items()):
-        rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(v)}"
-                          for key, v in sorted(values.items()))
-        parts.append(f" {json.dumps(name)}: {{\n{rows}\n }}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def write_page(counts, programs):
-    """The table of the documentation, below its text."""
-    versions = {suite.client: suite for suite in SUITES}
-    rows = ["| library | tests | pass with jax 0.10.2 | pass on mjax |", "|---|---|---|---|"]
-    for client, (passed, all_of) in counts.items():
-        suite = versions[client]
-        share = "all" if suite.one_in == 1 else f"one in {suite.one_in}"
-        percent = f"{100 * passed / all_of:.1f} %"
-        rows.append(f"| {client} {suite.version} | {share} | {all_of} | {passed} ({percent}) |")
-    rows += ["", "| library | values of programs | equal on mjax |", "|---|---|---|"]
-    for name, (good, all_of) in programs.items():
-        package = {"haiku": "dm-haiku"}.get(name, name)
-        rows.append(f"| {name} {importlib.metadata.version(package)} | {all_of} | {good} |")
-    notes = [f"- {of}, `{name.partition('::')[2]}`: {reason}"
-             for (of, name), reason in ledger().items()]
-    text = PAGE.read_text().partition(MARK)[0]
-    known = "\n".join(["", "Expected failures:", "", *notes]) if notes else "\nNone fails."
-    PAGE.write_text(f"{text}{MARK}\n" + "\n".join(rows) + "\n" + known + "\n")
+def write_results(suites, counts, values):
+    """What this run found goes to `results.json`, beside what earlier runs found of the others."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    run = {"day": datetime.date.today().isoformat(), "python": platform.python_version(),
+           "jaxlib": importlib.metadata.version("jaxlib")}
+    for suite in suites:
+        equal, of = counts[suite.client]
+        known[suite.client] = {"equal": equal, "of": of, "sample": sample_of(suite.client)[1],
+                               **run}
+    for name, (equal, of) in values.items():
+        package = {"e3nn": "e3nn-jax"}.get(name, name)
+        version = f"{package} {importlib.metadata.version(package)}"
+        known[name] = {"equal": equal, "of": of, "version": version, **run}
+    RESULTS.write_text(one_line_each(known))
 
 
 def main():
@@ -178,7 +157,9 @@ def main():
     given = parser.parse_args()
     sdists = given.sdists.resolve()
     suites = [suite for suite in SUITES if not given.names or suite.client in given.names]
-    programs = [name for name in PROGRAMS if not given.names or name in given.names]
+    programs = [name for name in (*GOALS, *ALSO) if not given.names or name in given.names]
+    if unknown := {*given.names} - {*programs, *(suite.client for suite in suites)}:
+        parser.error(f"there is no suite or program {', '.join(sorted(unknown))}")
     if given.record:
         if importlib.metadata.version("jax") != "0.10.2":
             raise SystemExit(f"jax 0.10.2 is recorded, not {importlib.metadata.version('jax')}")
@@ -193,8 +174,8 @@ def main():
     values, more = compare_programs(programs)
     for name, (good, all_of) in {**counts, **values}.items():
         print(f"{name}: {good} of {all_of}")
-    if not given.names:
-        write_page(counts, values)
+    write_results(suites, counts, values)
+    page.write()
     if wrong + more:
         raise SystemExit("\n".join(wrong + more))
 

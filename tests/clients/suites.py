@@ -1,4 +1,4 @@
-"""The clients: where their tests are, and the share of them that is run."""
+"""The clients: where their tests are, the share of them that is run, and which have programs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,15 @@ class Suite(NamedTuple):
 
 SUITES = [
     Suite("chex", "0.1.92", "chex/_src"),
-    Suite("optax", "0.2.8", "optax", one_in=4),
+    Suite("optax", "0.2.8", "optax", one_in=8),
     Suite("mctx", "0.0.71", "mctx/_src/tests"),
-    Suite("haiku", "0.0.17", "haiku/_src", one_in=4),
+    Suite("haiku", "0.0.17", "haiku/_src", one_in=16),
     Suite("tinygp", "0.3.1", "tests", sdist=True, options=()),
     # Its tests take their seeds from the day.
-    Suite("blackjax", "1.7.1", "tests", sdist=True, one_in=8, options=("--today=2026-11-26",)),
+    Suite("blackjax", "1.7.1", "tests", sdist=True, one_in=16, options=("--today=2026-11-26",)),
 ]
+
+#: Programs that have to give the values of jax.
+GOALS = ["distrax", "equinox", "jaxtyping", "lineax", "numpyro", "optimistix", "rlax"]
+#: Programs of further libraries.
+ALSO = ["diffrax", "e3nn", "flax", "flowjax", "jaxopt", "jraph", "quax"]

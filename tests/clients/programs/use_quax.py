@@ -26,12 +26,12 @@ class Scaled(quax.ArrayValue):
 
 
 @quax.register(jax.lax.mul_p)
-def _(x: Scaled, y: Scaled):
+def _(x: Scaled, y: Scaled, **params):
     return Scaled(x.array * y.array, x.scale * y.scale)
 
 
 @quax.register(jax.lax.neg_p)
-def _(x: Scaled):
+def _(x: Scaled, **params):
     return Scaled(x.array, -x.scale)
 
 
