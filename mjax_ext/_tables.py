@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from mjax._engine.tracing.primitive import Primitive, registry
-from mjax._engine.tracing.registration import CALLS
+from mjax._engine.tracing.registration import CALLS, refuse_other
 from mjax._engine.tracing.rule_errors import rule_name
 
 Rule = Callable[..., Any]
@@ -55,12 +55,7 @@ class RuleTable(MutableMapping[Primitive, Rule]):
         return rule
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
-        if not isinstance(primitive, Primitive):
-            kind = type(primitive)
-            of = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-            msg = (f"rules belong to primitives: {primitive!r} of type {of}{kind.__name__} is not "
-                   "an mjax_ext.core.Primitive.")
-            raise TypeError(msg)
+        refuse_other(primitive)
         primitive.define(self._field, rule)
 
     def __delitem__(self, primitive: Primitive) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.evaluate import evaluation
@@ -136,6 +138,8 @@ class BatchTracer(metaclass=_Spelling):
 
     def __new__(cls, trace: Any, val: Any, batch_dim: int,
                 source_info: Any = None) -> Any:
+        if isinstance(batch_dim, np.integer):
+            batch_dim = int(batch_dim)
         if not isinstance(batch_dim, int) or typeof(val).axis_size(batch_dim) is None:
             msg = (f"BatchTracer: a value of type {typeof(val)} has no axis {batch_dim!r}. A value "
                    "that is the same for all elements needs no tracer.")

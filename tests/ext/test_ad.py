@@ -134,6 +134,28 @@ def test_defjvp2_gets_the_result():
     assert "test_ad.py:" in p.rules()["jvp"]
 
 
+@pytest.mark.parametrize("give", [
+    lambda p: ad.defjvp(p, None), lambda p: ad.defjvp2(p, None), ad.defjvp_zero,
+    lambda p: ad.defbilinear(p, print, print), lambda p: ad.deflinear(p, print),
+    batching.defvectorized, batching.defbroadcasting, batching.defreducer,
+    lambda p: mlir.register_lowering(p, print)])
+@pytest.mark.parametrize("other", ["sin_p", core.Primitive, None])
+def test_rules_belong_to_primitives(give, other):
+    with pytest.raises(TypeError, match="rules belong to primitives: .* is not an mjax_ext.core.P"):
+        give(other)
+
+
+@pytest.mark.parametrize("give", [
+    lambda p: ad.defjvp(p, 3), lambda p: ad.defjvp2(p, None, 3), lambda p: ad.deflinear(p, 3),
+    lambda p: ad.deflinear2(p, 3), lambda p: ad.defbilinear(p, 3, print),
+    lambda p: ad.defbilinear(p, print, 3)])
+def test_rules_are_functions(give):
+    p = make("product", lambda x, y: lax.mul(x, y))
+    with pytest.raises(TypeError, match="must be a function.* 3"):
+        give(p)
+    assert p.jvp is p.transpose is None
+
+
 @pytest.mark.parametrize("cls", [ad.Zero, ad.UndefinedPrimal])
 def test_symbolic_values_are_nodes_of_trees(cls):
     value = cls(mjax.typeof(X))

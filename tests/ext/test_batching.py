@@ -303,3 +303,13 @@ def test_axes_of_programs_are_axes():
     for wrong in 2, -3, 5:
         with pytest.raises(ValueError, match=f"axis {wrong} is out of bounds"):
             batching.batch_jaxpr2(jaxpr, axis, [wrong])
+
+
+def test_axes_may_be_numbers_of_numpy():
+    p = make("doubled", lambda x: 2 * x)
+    batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), np.int64(dims[0]))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(mjax.vmap(p.bind, 1)(x), 2 * x.T)
+    seen = mjax.make_jaxpr(mjax.vmap(lambda x: batching.BatchTracer(
+        x.interp, x.val, np.int64(x.batch_dim)) + 1))(x)
+    assert seen.out_avals[0].shape == (2, 3)

@@ -111,6 +111,9 @@ MISTAKES = {
     "lower_fun: one value for a list": (
         lambda: scale(lowering=mlir.lower_fun(lax.mul)), jit,
         "lowering of .*marked with multiple_results=False"),
+    "lower_fun: a list for one value": (
+        lambda: scale(lowering=mlir.lower_fun(lambda x, y: [lax.mul(x, y)], False)), jit,
+        "lowering of .* must return one array, or be marked with multiple_results=True"),
     "lower_fun: wrong type": (
         lambda: scale(lowering=mlir.lower_fun(lambda x, y: lax.reduce_sum(x, (0,)),
                                               multiple_results=False)), jit,

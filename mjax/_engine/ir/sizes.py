@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.util import listed
 from mjax._engine.ir.dimensions import DimExpr, max_dim, min_dim, surely
 
 
@@ -33,6 +35,25 @@ def is_constant_shape(shape: Iterable[Any]) -> bool:
 def index(size: Any) -> Any:
     """`operator.index` of a size that may be symbolic."""
     return size if type(size) is DimExpr else operator.index(size)
+
+
+def integers_of_shape(shape: Any) -> tuple[int, ...]:
+    """A shape as a tuple of ints; -1 is an unknown size.
+
+    Raises:
+      TypeError: it holds something else (a tracer, a float).
+    """
+    try:
+        return tuple(map(operator.index, listed(shape)))
+    except ConcretizationTypeError:  # its message says what to do
+        raise
+    except TypeError as error:
+        if not hasattr(shape, "aval") and not is_constant_shape(listed(shape)):
+            return tuple(map(index, listed(shape)))
+        if "integer" in str(error) and not hasattr(shape, "aval"):
+            msg = f"shapes must be sequences of integers, got {shape!r}."
+            raise TypeError(msg) from None
+        raise
 
 
 def fits(given: tuple[Any, ...], wanted: tuple[Any, ...]) -> bool:

@@ -8,7 +8,6 @@ an identity test, hashing is free, and caches keyed by types cost one dict looku
 
 from __future__ import annotations
 
-import operator
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,12 +18,12 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError, LazyNoArrayError, LazyTypeError
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import pickled_as, pickled_by
+from mjax._engine.base.util import listed, pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.dtypes import DType, float0
 from mjax._engine.ir.manual_axes import ManualAxisType
-from mjax._engine.ir.sizes import index
+from mjax._engine.ir.sizes import integers_of_shape
 
 _NOTHING: frozenset[Any] = frozenset()
 _table: dict[Any, weakref.ref[ShapedArray]] = {}
@@ -191,7 +190,7 @@ class ShapedArray(AbstractValue):
     """The type of an array.
 
     Args:
-      shape: sizes of the axes.
+      shape: sizes of the axes; an int stands for one axis.
       dtype: a dtype or what `dtypes.as_dtype` takes; not canonicalized here.
       weak_type: whether promotion may pick the other operand's dtype (Python scalars).
       varying: manual mesh axes along which devices may hold different values.
@@ -215,7 +214,7 @@ class ShapedArray(AbstractValue):
 
     def __new__(cls, shape: Any, dtype: Any, weak_type: bool = False,
                 varying: frozenset[Any] = _NOTHING, *, sharding: Any = None) -> ShapedArray:
-        key = (shape if type(shape) is tuple else tuple(shape), dtype, weak_type, varying)
+        key = (shape if type(shape) is tuple else listed(shape), dtype, weak_type, varying)
         try:
             known = _table.get(key)
         except TypeError:
@@ -226,10 +225,7 @@ class ShapedArray(AbstractValue):
             # The types stored below are always normalized.
             if self is not None:
                 return self
-        try:
-            shape = tuple(operator.index(size) for size in key[0])
-        except TypeError:
-            shape = tuple(map(index, key[0]))
+        shape = integers_of_shape(key[0])
         key = (shape, dtypes.as_dtype(dtype), bool(weak_type), frozenset(varying))
         with _lock:
             known = _table.get(key)

@@ -521,6 +521,10 @@ class LoweringContext(RuleFacts):
         def f(*args: Any) -> Any:
             out = rule.function(*args, **params)
             if not rule.multiple_results:
+                if isinstance(out, (list, tuple)):
+                    bad_rule_result(self.primitive, "lowering", lambda: (
+                        f"is a function that returned {describe_value(out)}; it must return one "
+                        "array, or be marked with multiple_results=True."), self.source)
                 return [out]
             if not isinstance(out, (list, tuple)):
                 bad_rule_result(self.primitive, "lowering", lambda: (

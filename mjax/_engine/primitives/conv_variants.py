@@ -8,6 +8,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.sizes import integers_of_shape
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.convolution import (
@@ -20,7 +21,7 @@ from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.precision import canonical_precision
 from mjax._engine.primitives.rev import rev
-from mjax._engine.primitives.shapes import canonical_shape, integers_of_shape, reshape, transpose
+from mjax._engine.primitives.shapes import canonical_shape, reshape, transpose
 from mjax._engine.primitives.slicing import pad, slice_in_dim
 from mjax._engine.primitives.sliding import (
     Padding,

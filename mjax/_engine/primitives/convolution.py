@@ -18,7 +18,7 @@ from mjax._engine.base.records import Record
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.schema import AnyDType, Ints, Pairs
-from mjax._engine.ir.sizes import is_constant_shape
+from mjax._engine.ir.sizes import integers_of_shape, is_constant_shape
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.emit import (
@@ -36,7 +36,6 @@ from mjax._engine.primitives.precision import canonical_precision, precision_att
 from mjax._engine.primitives.rev import rev
 from mjax._engine.primitives.shapes import (
     batch_size,
-    integers_of_shape,
     moveaxis,
     reshape,
     zeros_of,

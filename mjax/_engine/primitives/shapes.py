@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import ConcretizationTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, listed
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Ints
-from mjax._engine.ir.sizes import index, is_constant_shape, is_symbolic_dim
+from mjax._engine.ir.sizes import integers_of_shape, is_symbolic_dim
 from mjax._engine.ir.types import (
     ShapedArray,
     has_array_type,
@@ -428,25 +427,6 @@ def held(values: Sequence[Any], which: Sequence[bool]) -> list[Any]:
 
 
 # ---- helpers of rules ------------------------------------------------------------------
-
-
-def integers_of_shape(shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of ints; -1 is an unknown size.
-
-    Raises:
-      TypeError: it holds something else (a tracer, a float).
-    """
-    try:
-        return tuple(map(operator.index, listed(shape)))
-    except ConcretizationTypeError:  # its message says what to do
-        raise
-    except TypeError as error:
-        if not hasattr(shape, "aval") and not is_constant_shape(listed(shape)):
-            return tuple(map(index, listed(shape)))
-        if "integer" in str(error) and not hasattr(shape, "aval"):
-            msg = f"shapes must be sequences of integers, got {shape!r}."
-            raise TypeError(msg) from None
-        raise
 
 
 def canonical_shape(shape: Any) -> tuple[int, ...]:

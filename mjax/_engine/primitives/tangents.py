@@ -25,6 +25,7 @@ from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+from mjax._engine.tracing.registration import refuse_other
 from mjax._engine.tracing.rule_errors import bad_rule_result
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.user_types import on_objects
@@ -177,7 +178,7 @@ def define_jvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
       6.0
     """
     define_jvp_from_result(primitive, *[
-        rule if rule in (ZERO, None) else _without_result(rule) for rule in rules])
+        _without_result(rule) if callable(rule) and rule is not ZERO else rule for rule in rules])
 
 
 def _without_result(rule: Any) -> Callable[..., Any]:
@@ -206,6 +207,12 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
       >>> float(mjax.jvp(p.bind, (0.0,), (2.0,))[1])
       2.0
     """
+    refuse_other(primitive)
+    for i, rule in enumerate(rules):
+        if rule is not None and not callable(rule):
+            msg = (f"the derivative of primitive {primitive.name!r} in operand {i} must be a "
+                   f"function or None, got {rule!r}.")
+            raise TypeError(msg)
     derivatives = [ZERO if rule is None else rule for rule in rules]
 
     def apply(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -239,6 +246,7 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
 
 def define_zero_jvp(primitive: Primitive) -> None:
     """Gives a primitive whose result is locally constant (comparisons, floor) its jvp rule."""
+    refuse_other(primitive)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
@@ -289,6 +297,10 @@ def define_bilinear(primitive: Primitive, lhs_rule: Callable[..., Any],
       >>> [float(g) for g in mjax.grad(p.bind, (0, 1))(3.0, 4.0)]
       [4.0, 3.0]
     """
+    for name, rule in (("lhs_rule", lhs_rule), ("rhs_rule", rhs_rule)):
+        if not callable(rule):
+            msg = f"defbilinear: {name} must be a function, got {rule!r}."
+            raise TypeError(msg)
     define_jvp(primitive, lambda t, x, y, **params: primitive.bind(t, y, **params),
                lambda t, x, y, **params: primitive.bind(x, t, **params))
     primitive.define("jvp", primitive.jvp, derived=True)

@@ -170,6 +170,20 @@ def operands_of(function: Any, call: Call, schema: Any) -> tuple[int, float]:
     return len(required), float("inf") if taken.any_number else len(possible)
 
 
+def refuse_other(primitive: Any) -> None:
+    """Refuses what is not a primitive, where a rule is given to one.
+
+    Raises:
+      TypeError: it is something else.
+    """
+    if isinstance(primitive, type) or not hasattr(primitive, "lowerings"):
+        kind = type(primitive)
+        of = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        msg = (f"rules belong to primitives: {primitive!r} of type {of}{kind.__name__} is not an "
+               "mjax_ext.core.Primitive.")
+        raise TypeError(msg)
+
+
 def check_rule(primitive: Any, field: str, rule: Any) -> None:
     """Refuses what is not a rule of this kind for this primitive.
 

@@ -288,7 +288,8 @@ class SymbolicValueError(LazyTypeError, shown_as=TypeError):
     def blame(self, primitive: Any, rule: str) -> None:
         """Names the rule at fault, at the innermost interpreter that the error passes."""
         if self.blamed is None:
-            self.blamed = f"{rule_text(primitive, rule)} did so."
+            text = rule_text(primitive, rule)
+            self.blamed = f"{text[:1].upper()}{text[1:]} did so."
 
     def __str__(self) -> str:
         return f"{super().__str__()}{' ' if self.blamed else ''}{self.blamed or ''}"

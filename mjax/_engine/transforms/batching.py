@@ -258,10 +258,12 @@ class BatchInterpreter(Interpreter):
         if dim is not None and aval.is_high:
             aval = element_type(aval, dim, self.axis.size)
         elif dim is not None:
-            if type(dim) is not int and not isinstance(dim, (int, np.integer)):
-                bad_rule_result(primitive, "batch", lambda: (
-                    f"returned the batch dimension {describe_value(dim)}; it must be an axis of "
-                    "the result, an int, or None."))
+            if type(dim) is not int:
+                if not isinstance(dim, (int, np.integer)):
+                    bad_rule_result(primitive, "batch", lambda: (
+                        f"returned the batch dimension {describe_value(dim)}; it must be an axis "
+                        "of the result, an int, or None."))
+                dim = int(dim)
             if aval.axis_size(dim) != self.axis.size:
                 what = f"shape {aval.shape}" if isinstance(aval, ShapedArray) else f"type {aval}"
                 bad_rule_result(primitive, "batch", lambda: (

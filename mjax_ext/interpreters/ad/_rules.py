@@ -243,6 +243,9 @@ def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
       >>> float(mjax.grad(triple_p.bind)(1.0))
       3.0
     """
+    if not callable(transpose_rule):
+        msg = f"deflinear: transpose_rule must be a function, got {transpose_rule!r}."
+        raise TypeError(msg)
     rule = partial(linear_transpose, transpose_rule)
     rule.__wrapped__ = transpose_rule  # type: ignore[attr-defined]
     deflinear2(primitive, rule)

@@ -15,6 +15,7 @@ from mjax._engine.primitives.shapes import (
     transpose_p,
 )
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.registration import refuse_other
 from mjax._engine.transforms.batching import AxisData
 from mjax_ext._tables import Rule, RuleTable
 
@@ -186,6 +187,8 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
 
 
 def _define(primitive: Primitive, batcher: Rule) -> None:
+    refuse_other(primitive)
+
     def batch(args: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
         return batcher(primitive, None, args, dims, **params)
 

@@ -12,6 +12,7 @@ from mjax._engine.lowering.module import checked_results
 from mjax._engine.primitives.emit import flat
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.registration import refuse_other
 from mjaxlib_shim.mlir import func, ir
 
 #: `(ctx, *operands, **params) -> list of ir.Value`.
@@ -37,7 +38,8 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None,
       The rule.
 
     Raises:
-      TypeError: the rule is not a function, or does not take these arguments.
+      TypeError: the rule is not a function, or does not take these arguments; or it is given to
+        something else than a primitive.
       NotImplementedError: the platform is unknown.
 
     Example:
@@ -49,6 +51,7 @@ def register_lowering(prim: Primitive, rule: Any, platform: str | None = None,
       >>> twice_p.bind(jnp.ones(2))
       Array([2., 2.], dtype=float32)
     """
+    refuse_other(prim)
     prim.def_lowering(rule if inline or type(rule) is traced else cache_lowering(rule), platform)
     return rule
 

@@ -24,6 +24,10 @@ def test_equal_types_are_one_object():
     assert ShapedArray((2, 3), np.float32) is ShapedArray([2, np.int64(3)], "float32")
     assert ShapedArray((2,), "int32") is not ShapedArray((2,), "int32", True)
     assert ShapedArray((1,), "int32") is ShapedArray((True,), "int32")
+    assert ShapedArray(917, "int32") is ShapedArray((917,), "int32")
+    for wrong in (917.5,), ("ab",), [[1]], None, "ab":
+        with pytest.raises(TypeError, match="shapes must be sequences of integers, got"):
+            ShapedArray(wrong, "int32")
 
 
 def test_types_survive_pickle_and_copy_as_themselves():
