@@ -31,6 +31,11 @@ _OTHERS = (*_REQUIREMENTS, "scipy", "safetensors", "treescope", "jax")
 #: What a failure of these stages says.
 _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be read",
          _DEVICES: "no device can be used", _COMPUTES: "no program can be run"}
+_DESCRIPTION = (
+    "Says what is installed and set, what is wrong, and which command mends it. It works where "
+    "mjax cannot be imported, too. The exit status is 0 if mjax can be used here, and else 1.")
+_EPILOG = ("Another command, `python -m mjax trace script.py`, runs a program and says what was "
+           "traced and compiled, where, how long, and why again.")
 #: How the names of distributions begin that bring devices to jaxlib.
 _PLUGINS = ("jax-cuda", "jax-rocm", "jax-metal", "jax-oneapi", "libtpu")
 #: The group of entry points of others.
@@ -39,7 +44,8 @@ _PLUGIN_GROUP = "jax_plugins"
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the report; the exit status is 1 if mjax cannot be used here."""
-    parser = argparse.ArgumentParser(prog="python -m mjax", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m mjax", description=_DESCRIPTION,
+                                     epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     data = report(trial.examine(_STAGES, (*_REQUIREMENTS, trial.JAXLIB_VERSION),

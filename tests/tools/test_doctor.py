@@ -197,6 +197,13 @@ def test_a_cache_that_cannot_be_read(tmp_path, monkeypatch):
     assert not any(finding.fatal for finding in found) and list(tmp_path.iterdir()) == []
 
 
+def test_help_names_the_other_command(capsys):
+    with pytest.raises(SystemExit):
+        doctor.main(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "`python -m mjax trace script.py`" in text and "exit status is 0 if mjax can" in text
+
+
 def test_commands_are_joined():
     findings = [Finding("", ("numpy",), reinstall=True), Finding("", variables=("A", "B")),
                 Finding("", ("numpy", "jaxlib==1")), Finding("", other="reboot")]
