@@ -94,6 +94,8 @@ x.foo  # wrong
 x()  # wrong
 x.shape()  # wrong
 x.ndim()  # wrong
+x.dtype()  # wrong
+x.dtype.kinds  # wrong
 x.item("a")  # wrong
 x ** "a"  # wrong
 "a" + x  # wrong

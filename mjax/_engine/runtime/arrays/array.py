@@ -83,7 +83,7 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
         return self._placement.aval.shape
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:
         """The dtype."""
         return self._placement.aval.dtype
 
