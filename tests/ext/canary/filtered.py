@@ -28,6 +28,11 @@ def is_none(x):
     return x is None
 
 
+def is_absent(x):
+    """Whether an operand or its cotangent is not an array."""
+    return x is None or ad.is_undefined_primal(x)
+
+
 @dataclasses.dataclass(frozen=True)
 class Form:
     """A tree without its arrays; hashable, so that it may be a param."""
@@ -44,7 +49,7 @@ class Form:
 
     def pick(self, tree):
         """From a tree of this form, or with None for leaves: what is where the arrays are."""
-        leaves, found = tree_util.tree_flatten(tree, is_leaf=is_none)
+        leaves, found = tree_util.tree_flatten(tree, is_leaf=is_absent)
         if len(leaves) != len(self.static):
             raise TypeError(f"a rule gave a tree of the form {found}; it must be {self.tree}.")
         return [x for x, here in zip(leaves, self.static, strict=True) if here is HERE]
