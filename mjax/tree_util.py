@@ -10,7 +10,6 @@ from mjax._engine.ir.pytree import (
     Partial,
     PyTreeDef,
     SequenceKey,
-    all_leaves,
     flatten_one_level,
     flatten_one_level_with_keys,
     is_tree_node,
@@ -28,6 +27,7 @@ from mjax._engine.ir.pytree import (
 )
 from mjax._engine.ir.pytree import registry as default_registry
 from mjax._engine.ir.tree_functions import (
+    all_leaves,
     tree_all,
     tree_broadcast,
     tree_map_with_path,

@@ -66,8 +66,9 @@ def _signature(value: Any) -> inspect.Signature | None:
 
 def _parameters(value: Any) -> set[str]:
     """The parameters that users may give."""
-    if isinstance(value, type) and (issubclass(value, enum.Enum) or _MADE.search(
-            inspect.getdoc(value) or "")):
+    if isinstance(value, type) and (
+            issubclass(value, enum.Enum) or getattr(value, "_is_protocol", False)
+            or _MADE.search(inspect.getdoc(value) or "")):
         return set()
     found = _signature(value)
     names = {name for name in (found.parameters if found else ()) if not name.startswith("_")}

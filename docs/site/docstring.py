@@ -15,7 +15,7 @@ SECTIONS = {
     "Raises": "raises", "Warns": "Warns", "Source": "Source", "Example": None, "Examples": None,
 }
 _HEADER = re.compile(rf"^({'|'.join(SECTIONS)}):(?: (.*))?$")
-_ENTRY = re.compile(r"^(\*{0,2}`?\w[\w.,* `\[\]]*?): (.*)$")
+_ENTRY = re.compile(r"^(\*{0,2}`?\w[\w.,* `\[\]]*?):(?: (.*))?$")
 _LINK = re.compile(r"(doi:10\.[^\s,;)]+[^\s,;).]|arXiv:\d+\.\d+|https?://[^\s)>,]+[^\s)>,.])")
 
 
@@ -59,7 +59,7 @@ def entries(text: str) -> list[tuple[str, str]]:
     for line in text.splitlines():
         match = _ENTRY.match(line)
         if match:
-            found.append((match[1].replace("`", ""), match[2]))
+            found.append((match[1].replace("`", ""), match[2] or ""))
         elif found:
             found[-1] = found[-1][0], f"{found[-1][1]}\n{line}"
         else:

@@ -251,6 +251,9 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     Args:
       shapes: shapes, or sizes of one axis.
 
+    Returns:
+      A tuple of ints.
+
     Raises:
       ValueError: they cannot be broadcast together.
 

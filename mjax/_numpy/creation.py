@@ -105,6 +105,9 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool |
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
 
+    Returns:
+      An array.
+
     Raises:
       TypeError, ValueError, OverflowError: as `array`.
 
@@ -279,6 +282,9 @@ def copy(a: Any, order: str | None = None) -> Any:
       a: array-like.
       order: "K", "C" or None.
 
+    Returns:
+      An array of the shape and dtype of `a`.
+
     Source: `numpy.copy`.
 
     Example:
@@ -346,6 +352,9 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
 
+    Returns:
+      An array of shape `shape`.
+
     Raises:
       TypeError: a size is negative or not an integer.
 
@@ -371,6 +380,9 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
 
+    Returns:
+      An array of shape `shape`.
+
     Raises:
       TypeError: a size is negative or not an integer.
 
@@ -394,6 +406,9 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
       device: the device to put it on.
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
+
+    Returns:
+      An array of shape `shape`.
 
     Source: `numpy.empty`.
 
@@ -490,6 +505,9 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
 
+    Returns:
+      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
+
     Source: `numpy.zeros_like`.
 
     Example:
@@ -515,6 +533,9 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
 
+    Returns:
+      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
+
     Source: `numpy.ones_like`.
 
     Example:
@@ -536,6 +557,9 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
       shape: its shape; that of `prototype` if not given.
       device: the device to put it on; default: that, or the sharding, of the other, if it is
         committed and of this shape.
+
+    Returns:
+      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
 
     Source: `numpy.empty_like`.
 
@@ -561,6 +585,9 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
         committed and of this shape.
       out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
         mesh that is set; in place of `device`.
+
+    Returns:
+      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
 
     Source: `numpy.full_like`.
 

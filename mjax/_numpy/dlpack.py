@@ -17,6 +17,9 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
       device: the device to put the array on; that of `x` if not given.
       copy: True: always copy; False: never.
 
+    Returns:
+      An array of the same shape and dtype.
+
     Raises:
       TypeError: `x` does not implement DLPack.
       ValueError: `x` is not in the CPU's memory; or it must be copied, and `copy` is False.

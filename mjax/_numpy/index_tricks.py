@@ -320,6 +320,9 @@ def ravel_multi_index(multi_index: Any, dims: Sequence[int], mode: str | Sequenc
       order: `"C"`, last axis fastest, or `"F"`, first axis fastest.
       dtype: dtype of the result.
 
+    Returns:
+      Integers of the shape that the indices broadcast to.
+
     Raises:
       ValueError: an index is out of range, the number of axes is wrong, or the mode unknown.
       ConcretizationTypeError: indices are traced and the mode is `"raise"`.

@@ -83,6 +83,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
       values: the values to insert; converted to the dtype of `arr`, and broadcast.
       axis: the axis; by default all elements in the order of `ravel`.
 
+    Returns:
+      An array of the dtype of `arr`.
+
     Raises:
       ValueError: the values do not fit, or the axis is out of range.
 
@@ -142,6 +145,9 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
       axis: the axis; by default all elements in the order of `ravel`.
       assume_unique_indices: a promise that no index occurs twice; the values of an array of
         integers then need not be known.
+
+    Returns:
+      An array of the dtype of `arr`.
 
     Raises:
       IndexError: an index is out of range.

@@ -93,6 +93,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
       axis: the axis; None joins all elements in the order of `ravel`.
       dtype: dtype of the result.
 
+    Returns:
+      An array of the common dtype, or of `dtype`.
+
     Raises:
       ValueError: the sequence is empty, or the arrays are scalars, or the axis is out of range.
       TypeError: the shapes do not fit.
@@ -150,6 +153,9 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
       out: not supported.
       dtype: dtype of the result.
 
+    Returns:
+      An array of the common dtype, or of `dtype`.
+
     Raises:
       ValueError: the sequence is empty, shapes differ, or the axis is out of range.
 
@@ -192,6 +198,9 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
       tup: sequence of arrays.
       dtype: dtype of the result.
 
+    Returns:
+      An array of at least two axes, in the common dtype or `dtype`.
+
     Source: `numpy.vstack`.
 
     Example:
@@ -209,6 +218,9 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     Args:
       tup: sequence of arrays.
       dtype: dtype of the result.
+
+    Returns:
+      An array of the common dtype, or of `dtype`.
 
     Source: `numpy.hstack`.
 
@@ -228,6 +240,9 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
       tup: sequence of arrays.
       dtype: dtype of the result.
 
+    Returns:
+      An array of at least three axes, in the common dtype or `dtype`.
+
     Source: `numpy.dstack`.
 
     Example:
@@ -244,6 +259,9 @@ def column_stack(tup: Any) -> Any:
 
     Args:
       tup: sequence of arrays.
+
+    Returns:
+      A matrix of the common dtype; an array of more axes if the arrays have more.
 
     Source: `numpy.column_stack`.
 
@@ -263,6 +281,9 @@ def block(arrays: Any) -> Any:
 
     Args:
       arrays: an array, or lists of lists of arrays, all of one depth.
+
+    Returns:
+      An array of the common dtype.
 
     Raises:
       ValueError: depths differ, or there are tuples or empty lists.
@@ -317,6 +338,9 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
       values: the array to append.
       axis: the axis; by default all elements in the order of `ravel`.
 
+    Returns:
+      An array of the common dtype.
+
     Raises:
       TypeError: the shapes do not fit.
 
@@ -340,6 +364,9 @@ def tile(A: Any, reps: int | Sequence[int]) -> Any:
       A: array.
       reps: the number of repetitions along each axis, static. Leading ones are added to the
         shorter one of `reps` and the shape.
+
+    Returns:
+      An array of the dtype of `A`.
 
     Raises:
       ValueError: a number is negative.
@@ -375,6 +402,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *,
       axis: along which axis; by default all elements in the order of `ravel`.
       total_repeat_length: size of the result along the axis: more elements are cut off, missing
         ones repeat the last element.
+
+    Returns:
+      An array of the dtype of `a`.
 
     Raises:
       ConcretizationTypeError: `repeats` is traced and the total length is missing.

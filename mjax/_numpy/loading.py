@@ -21,6 +21,9 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
       count: how many to read; -1: all.
       offset: where to start, in bytes.
 
+    Returns:
+      A vector.
+
     Raises:
       ValueError: the buffer is too small, or its size is not a multiple of the item size.
 
@@ -44,6 +47,9 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
       count: how many to read; -1: all.
       sep: the separator; a space means any white space.
 
+    Returns:
+      A vector.
+
     Raises:
       ValueError: the string holds other text, or fewer numbers.
 
@@ -66,6 +72,9 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
       dtype: dtype of the result.
       count: how many to take; -1: all.
 
+    Returns:
+      A vector.
+
     Source: `numpy.fromiter`.
 
     Example:
@@ -85,6 +94,9 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
       count: how many to take; -1: all.
       sep: the separator in a text file; empty for bytes.
       offset: the number of bytes to skip first.
+
+    Returns:
+      A vector.
 
     Source: `numpy.fromfile`.
 

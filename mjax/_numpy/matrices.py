@@ -126,6 +126,9 @@ def identity(n: int, dtype: Any = None) -> Any:
       n: number of rows.
       dtype: its dtype; the default float if not given.
 
+    Returns:
+      A matrix.
+
     Source: `numpy.identity`.
 
     Example:
@@ -436,6 +439,9 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
       arr: array of two axes.
       k: the last diagonal that counts.
 
+    Returns:
+      Two vectors of integers: rows and columns.
+
     Raises:
       ValueError: `arr` has another number of axes.
 
@@ -456,6 +462,9 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     Args:
       arr: array of two axes.
       k: the first diagonal that counts.
+
+    Returns:
+      Two vectors of integers: rows and columns.
 
     Raises:
       ValueError: `arr` has another number of axes.
@@ -500,6 +509,9 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
 
     Args:
       arr: array of at least two axes.
+
+    Returns:
+      A tuple of vectors of integers, one for each axis.
 
     Raises:
       ValueError: it has fewer axes, or sizes differ.

@@ -27,6 +27,9 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
       arrays: matrices that can be multiplied; the first and the last may be vectors.
       precision: as in `dot`.
 
+    Returns:
+      An array.
+
     Raises:
       ValueError: no array is given, or one has another rank, or shapes do not fit.
 

@@ -23,6 +23,9 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
       x2: array of shape `(..., 3, ...)`; the other axes broadcast.
       axis: the axis of size 3.
 
+    Returns:
+      An array of the shape that `x1` and `x2` broadcast to.
+
     Raises:
       ValueError: the axis is out of range or has another size.
 
@@ -47,6 +50,9 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     Args:
       x: array of shape `(..., m, n)`.
       offset: which diagonal: 0 is the main one, positive ones are above it.
+
+    Returns:
+      An array whose last axis holds the diagonals, in place of the last two.
 
     Raises:
       ValueError: fewer than two axes.
@@ -94,6 +100,9 @@ def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type
       x2: array of shape `(..., k, n)` or `(k,)`.
       precision: as in `lax.dot_general`.
       preferred_element_type: as in `lax.dot_general`.
+
+    Returns:
+      An array.
 
     Source: `numpy.linalg.matmul`.
 
@@ -144,6 +153,9 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None,
       axes: the number of last axes of `x1` and first ones of `x2`; or a pair of sequences of axes.
       precision: as in `lax.dot_general`.
       preferred_element_type: as in `lax.dot_general`.
+
+    Returns:
+      An array.
 
     Source: `numpy.linalg.tensordot`.
 

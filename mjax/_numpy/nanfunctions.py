@@ -61,6 +61,9 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdi
       initial: scalar that is added.
       where: mask of the elements that count.
 
+    Returns:
+      An array without the axes.
+
     Source: `numpy.nansum`.
 
     Example:
@@ -83,6 +86,9 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
       keepdims: whether the axes stay, with size 1.
       initial: scalar factor.
       where: mask of the elements that count.
+
+    Returns:
+      An array without the axes.
 
     Source: `numpy.nanprod`.
 
@@ -117,6 +123,9 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
       initial: scalar that takes part.
       where: mask of the elements that count; needs `initial`.
 
+    Returns:
+      An array without the axes.
+
     Source: `numpy.nanmax`.
 
     Example:
@@ -139,6 +148,9 @@ def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
       keepdims: whether the axes stay, with size 1.
       initial: scalar that takes part.
       where: mask of the elements that count; needs `initial`.
+
+    Returns:
+      An array without the axes.
 
     Source: `numpy.nanmin`.
 
@@ -170,6 +182,9 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
       out: not supported.
       keepdims: whether the axis stays, with size 1.
 
+    Returns:
+      Integers, without the axis.
+
     Source: `numpy.nanargmax`.
 
     Example:
@@ -190,6 +205,9 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
       out: not supported.
       keepdims: whether the axis stays, with size 1.
 
+    Returns:
+      Integers, without the axis.
+
     Source: `numpy.nanargmin`.
 
     Example:
@@ -209,6 +227,9 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
       dtype: dtype of the result.
       out: not supported.
 
+    Returns:
+      An array of the shape of `a`; a vector with `axis=None`.
+
     Source: `numpy.nancumsum`.
 
     Example:
@@ -227,6 +248,9 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
       axis: the axis; None: of the elements in row-major order.
       dtype: dtype of the result.
       out: not supported.
+
+    Returns:
+      An array of the shape of `a`; a vector with `axis=None`.
 
     Source: `numpy.nancumprod`.
 
@@ -253,6 +277,9 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
 
+    Returns:
+      An array without the axes.
+
     Source: `numpy.nanmean`.
 
     Example:
@@ -278,6 +305,9 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       where: mask of the elements that count.
       mean: the mean, where it is known already, with the axes kept.
 
+    Returns:
+      An array without the axes.
+
     Source: `numpy.nanvar`.
 
     Example:
@@ -302,6 +332,9 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
       keepdims: whether the axes stay, with size 1.
       where: mask of the elements that count.
       mean: the mean, where it is known already, with the axes kept.
+
+    Returns:
+      An array without the axes.
 
     Source: `numpy.nanstd`.
 

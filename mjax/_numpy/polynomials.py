@@ -64,6 +64,9 @@ def polyadd(a1: Any, a2: Any) -> Any:
       a1: coefficients, from that of the highest power down.
       a2: coefficients.
 
+    Returns:
+      A vector of the longer length, in the common dtype.
+
     Source: `numpy.polyadd`.
 
     Example:
@@ -81,6 +84,9 @@ def polysub(a1: Any, a2: Any) -> Any:
       a1: coefficients, from that of the highest power down.
       a2: coefficients.
 
+    Returns:
+      A vector of the longer length, in the common dtype.
+
     Source: `numpy.polysub`.
 
     Example:
@@ -97,6 +103,9 @@ def polyder(p: Any, m: int = 1) -> Any:
     Args:
       p: coefficients, from that of the highest power down.
       m: the order of the derivative.
+
+    Returns:
+      A vector with `m` fewer coefficients.
 
     Raises:
       ValueError: `m` is negative.
@@ -220,6 +229,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
       p: coefficients, from that of the highest power down.
       m: how many times to integrate.
       k: constants of integration, a scalar or one for each time; zeros if not given.
+
+    Returns:
+      A vector with `m` more coefficients.
 
     Raises:
       ValueError: `m` is negative, or there are not as many constants.

@@ -260,6 +260,9 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
       keepdims: whether the axes stay, with size 1.
       weights: as in `quantile`.
 
+    Returns:
+      An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
+
     Source: `numpy.nanquantile`.
 
     Example:
@@ -290,6 +293,9 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
       keepdims: whether the axes stay, with size 1.
       weights: as in `quantile`.
 
+    Returns:
+      An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
+
     Source: `numpy.percentile`.
 
     Example:
@@ -314,6 +320,9 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
       method: as in `quantile`.
       keepdims: whether the axes stay, with size 1.
       weights: as in `quantile`.
+
+    Returns:
+      An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
 
     Source: `numpy.nanpercentile`.
 
@@ -361,6 +370,9 @@ def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool 
       out: not supported.
       overwrite_input: has no effect.
       keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      An array without the axes.
 
     Source: `numpy.nanmedian`.
 

@@ -251,6 +251,9 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
       dtype: dtype of the result; by default the common inexact one.
       axis: the axis of the result along which they run.
 
+    Returns:
+      An array with `num` numbers along the axis.
+
     Source: `numpy.logspace`.
 
     Example:
@@ -284,6 +287,9 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
       endpoint: whether `stop` is the last of them.
       dtype: dtype of the result; by default the common inexact one.
       axis: the axis of the result along which they run.
+
+    Returns:
+      An array with `num` numbers along the axis.
 
     Source: `numpy.geomspace`.
 
@@ -418,6 +424,9 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
       shape: shape of the result.
       dtype: dtype of the indices.
       kwargs: keyword arguments for `function`.
+
+    Returns:
+      The result of `function`, for arrays of indices of shape `shape`.
 
     Source: `numpy.fromfunction`.
 

@@ -364,6 +364,9 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
       out: not supported.
       keepdims: whether the axes stay, with size 1.
 
+    Returns:
+      An array without the axes.
+
     Source: `numpy.ptp`.
 
     Example:
@@ -529,6 +532,9 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None,
       dtype: dtype of the result; by default as in `sum`.
       include_initial: whether the result starts with a 0.
 
+    Returns:
+      An array of the shape of `x`, with one more element along the axis if `include_initial`.
+
     Source: `numpy.cumulative_sum`.
 
     Example:
@@ -548,6 +554,9 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None,
       axis: the axis; may be left out if there is only one.
       dtype: dtype of the result; by default that of `x`, the default int for booleans.
       include_initial: whether the result starts with a 1.
+
+    Returns:
+      An array of the shape of `x`, with one more element along the axis if `include_initial`.
 
     Source: `numpy.cumulative_prod`.
 

@@ -30,6 +30,9 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
       m: array.
       axis: the axis or axes; by default all.
 
+    Returns:
+      An array of the shape and dtype of `m`.
+
     Raises:
       ValueError: an axis is out of range or named twice.
 
@@ -96,6 +99,9 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
       k: the number of rotations.
       axes: the axes; the rotation goes from the first towards the second.
 
+    Returns:
+      An array of the dtype of `m`.
+
     Raises:
       ValueError: the axes are out of range or equal.
 
@@ -126,6 +132,9 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
       a: array.
       shift: the number of places; an integer, or one for each axis.
       axis: an axis or several; by default the elements are moved in the order of `ravel`.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     Raises:
       ValueError: an axis is out of range, or the numbers of shifts and axes do not fit.

@@ -31,6 +31,9 @@ def resize(a: Any, new_shape: Any) -> Any:
       a: array.
       new_shape: shape of the result, static.
 
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       ValueError: a size is negative.
 
@@ -69,6 +72,9 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
       filt: array whose values are known (not traced).
       trim: the ends: `"f"` the front, `"b"` the back, `"fb"` both.
       axis: the axis or axes; by default all.
+
+    Returns:
+      An array of the dtype of `filt`.
 
     Raises:
       ConcretizationTypeError: the values are traced.

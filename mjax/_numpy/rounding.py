@@ -99,6 +99,9 @@ def trunc(x: Any) -> Any:
     Args:
       x: real array or scalar.
 
+    Returns:
+      An array of the shape and dtype of `x`.
+
     Source: `numpy.trunc`.
 
     Example:

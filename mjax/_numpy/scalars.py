@@ -105,6 +105,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
       arg1: a dtype, or a class of dtypes such as `jnp.floating`.
       arg2: the same.
 
+    Returns:
+      A bool.
+
     Example:
       >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
       True
@@ -152,6 +155,9 @@ def isdtype(dtype: Any, kind: Any) -> bool:
       kind: a dtype, one of "bool", "signed integer", "unsigned integer", "integral",
         "real floating", "complex floating" and "numeric", or a tuple of these.
 
+    Returns:
+      A bool.
+
     Raises:
       ValueError: an unknown kind.
 
@@ -189,6 +195,9 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
       to: a dtype.
       casting: "no", "equiv", "safe", "same_kind" or "unsafe".
 
+    Returns:
+      A bool.
+
     Raises:
       TypeError: an argument is not a dtype.
 
@@ -213,6 +222,9 @@ def shape(a: Any) -> tuple[int, ...]:
     Args:
       a: array, scalar, or nested sequence of numbers.
 
+    Returns:
+      A tuple of ints.
+
     Source: `numpy.shape`.
 
     Example:
@@ -228,6 +240,9 @@ def ndim(a: Any) -> int:
 
     Args:
       a: array, scalar, or nested sequence of numbers.
+
+    Returns:
+      An int.
 
     Source: `numpy.ndim`.
 
@@ -245,6 +260,9 @@ def size(a: Any, axis: Any = None) -> int:
     Args:
       a: array, scalar, or nested sequence of numbers.
       axis: an axis or a sequence of them; None: all.
+
+    Returns:
+      An int.
 
     Raises:
       ValueError: an axis is out of range.

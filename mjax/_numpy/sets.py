@@ -302,6 +302,9 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
       size: as in `unique`.
       fill_value: as in `unique`.
 
+    Returns:
+      A vector of the dtype of `x`.
+
     Source: the array API standard, `unique_values`.
 
     Example:
@@ -402,6 +405,9 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
       size: as in `unique`.
       fill_value: as in `unique`.
 
+    Returns:
+      A vector.
+
     Raises:
       ConcretizationTypeError: an array is traced and the size is missing.
 
@@ -427,6 +433,9 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
       size: the number of elements to return: more are cut off, missing ones are filled. It is
         needed under `jit`.
       fill_value: the value of missing ones; by default 0.
+
+    Returns:
+      A vector.
 
     Raises:
       ConcretizationTypeError: an array is traced and the size is missing.
@@ -528,6 +537,9 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
       size: the number of elements to return: more are cut off, missing ones are filled. It is
         needed under `jit`.
       fill_value: the value of missing ones; by default the least one.
+
+    Returns:
+      A vector.
 
     Raises:
       ConcretizationTypeError: an array is traced and the size is missing.

@@ -167,6 +167,9 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
       a: array.
       axes: axis `i` of the result is axis `axes[i]` of `a`; by default they are reversed.
 
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       ValueError: `axes` does not name each axis once.
 
@@ -275,6 +278,9 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
       source: axes.
       destination: for each of them its place in the result.
 
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       ValueError: an axis is out of range or named twice, or the numbers of axes differ.
 
@@ -343,6 +349,9 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
       a: array.
       axis: the axis or axes; by default all of them.
 
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       ValueError: an axis is out of range, named twice or not of size 1.
 
@@ -371,6 +380,9 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     Args:
       a: array.
       axis: their places in the result.
+
+    Returns:
+      An array of the dtype of `a`.
 
     Raises:
       ValueError: a place is out of range or named twice.
@@ -464,6 +476,9 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     Args:
       array: array whose sizes, aligned at the last axes, are those of the shape or 1.
       shape: shape of the result, static.
+
+    Returns:
+      An array of shape `shape` and the dtype of `array`.
 
     Raises:
       ValueError: the array does not broadcast to the shape.

@@ -54,6 +54,9 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
       stable: whether equal elements keep their order.
       descending: whether the greatest come first.
 
+    Returns:
+      An array of the shape and dtype of `a`.
+
     Raises:
       ValueError: the axis is out of range.
 
@@ -82,6 +85,9 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
       stable: whether equal elements keep their order.
       descending: whether the greatest come first.
       dtype: dtype of the result, by default the default int.
+
+    Returns:
+      Integers of the shape of `a`; of `a.size` elements with `axis=None`.
 
     Raises:
       ValueError: the axis is out of range.
@@ -182,6 +188,9 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
       a: array; for its order see `sort`.
       kth: elements before it are not greater, elements after it not smaller; static.
       axis: the axis.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     Raises:
       ValueError: the axis or `kth` is out of range.

@@ -246,6 +246,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
       mode: for indices out of range: `"drop"` (the default), `"clip"` or
         `"promise_in_bounds"`.
 
+    Returns:
+      An array of the shape and dtype of `arr`.
+
     Raises:
       ValueError: `inplace` is not False, or shapes do not fit.
       TypeError: the indices are not integers.
@@ -292,6 +295,9 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
         them.
       inplace: must be False.
 
+    Returns:
+      An array of the shape and dtype of `a`.
+
     Raises:
       ValueError: `inplace` is not False, or the mode is unknown.
       TypeError: the indices are not integers.
@@ -331,6 +337,9 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
       mask: booleans, as many as `arr` has elements.
       vals: at least one value; repeated as often as needed.
       inplace: must be False.
+
+    Returns:
+      An array of the shape and dtype of `arr`.
 
     Raises:
       ValueError: `inplace` is not False, or sizes do not fit.
@@ -374,6 +383,9 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
       val: scalar or array of values, repeated as often as needed.
       wrap: whether the diagonal of a tall matrix starts again after a row without it.
       inplace: must be False.
+
+    Returns:
+      An array of the shape and dtype of `a`.
 
     Raises:
       ValueError: `inplace` is not False, or the shape does not fit.
@@ -422,6 +434,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
       out: not supported.
       mode: for numbers out of range: `"raise"` (they must then be known), `"clip"` or
         `"wrap"`.
+
+    Returns:
+      An array of the shape that `a` and the choices broadcast to, in the choices' common dtype.
 
     Raises:
       ValueError: a number is out of range, or the mode unknown.
@@ -483,6 +498,9 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
       fill_value: the value for missing elements.
       out: not supported.
 
+    Returns:
+      An array of the dtype of `a`.
+
     Raises:
       ValueError: the condition has more than one axis, or is true beyond the end of the axis.
       ConcretizationTypeError: the condition is traced and the size is missing.
@@ -538,6 +556,9 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
       size: size of the result: more elements are cut off, missing ones are filled. It is needed
         under `jit`.
       fill_value: the value for missing elements.
+
+    Returns:
+      A vector of the dtype of `arr`.
 
     Raises:
       ConcretizationTypeError: the condition is traced and the size is missing.

@@ -374,6 +374,9 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
       nout: the number of its results.
       identity: the identity element, for empty reductions.
 
+    Returns:
+      A `ufunc`.
+
     Source: `numpy.frompyfunc`.
 
     Example:

@@ -34,6 +34,9 @@ def print_environment_info(return_string: bool = False) -> str | None:
     Args:
       return_string: whether to return the text, and not print it.
 
+    Returns:
+      None, or the text with `return_string`.
+
     Example:
       >>> mjax.print_environment_info(return_string=True).split(":")[0]
       'mjax'

@@ -292,7 +292,7 @@ class JaxprTrace(PartialEvalInterpreter, metaclass=_Spelling):
 
 
 class JaxprTracer(metaclass=_Spelling):
-    """An unknown value of a partial evaluation. Known values have no tracers in mjax.
+    """An unknown value of a partial evaluation, which makes it. Known values do not have tracers.
 
     Example:
       >>> from mjax_ext.interpreters import partial_eval

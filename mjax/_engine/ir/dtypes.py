@@ -47,13 +47,23 @@ PYTHON_SCALARS = {bool: np.dtype("bool"), int: np.dtype("int64"), float: np.dtyp
 
 
 class extended(np.generic):
-    """Abstract class of extended dtypes, for `issubdtype`."""
+    """Abstract class of extended dtypes, for `issubdtype`.
+
+    Example:
+      >>> jnp.issubdtype(random.key(0).dtype, mjax.dtypes.extended)
+      True
+    """
 
     __module__ = "mjax.dtypes"
 
 
 class prng_key(extended):
-    """Abstract class of the dtypes of PRNG keys, for `issubdtype`."""
+    """Abstract class of the dtypes of PRNG keys, for `issubdtype`.
+
+    Example:
+      >>> jnp.issubdtype(random.key(0).dtype, mjax.dtypes.prng_key)
+      True
+    """
 
     __module__ = "mjax.dtypes"
 

@@ -209,6 +209,9 @@ def promote_types(a: Any, b: Any) -> DType:
       a: a dtype, or a Python type (`int`), which is weak; None is float64.
       b: the same.
 
+    Returns:
+      A dtype.
+
     Raises:
       TypePromotionError: the dtypes do not have a common one in the promotion mode in force.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import copyreg
 import functools
-import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Self, TypeVar
 
@@ -36,6 +35,9 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
     Args:
       tree: any pytree.
       is_leaf: called on each subtree; where it returns true the subtree is a leaf.
+
+    Returns:
+      A list, and a `PyTreeDef`.
 
     Example:
       >>> leaves, treedef = tree_flatten({"b": 2, "a": (1, None)})
@@ -124,6 +126,9 @@ def tree_map(f: Callable[..., Any], tree: T, *rest: Any,
       tree: gives the structure of the result.
       rest: trees with `tree` as a prefix of their structure.
       is_leaf: as in `tree_flatten`.
+
+    Returns:
+      A tree of the structure of `tree`.
 
     Raises:
       ValueError: a tree of `rest` does not have the structure of `tree`.
@@ -312,30 +317,14 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     return trees.treedef_tuple(list(treedefs))
 
 
-def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether all values are leaves.
-
-    Args:
-      iterable: values.
-      is_leaf: a function that says of a value whether it is a leaf.
-
-    Returns:
-      A bool.
-
-    Example:
-      >>> mjax.tree_util.all_leaves([1, 2]), mjax.tree_util.all_leaves([1, [2]])
-      (True, False)
-    """
-    values = list(iterable)
-    leaves = tree_leaves(values, is_leaf)
-    return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
-
-
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
     """The children of a container, not flattened themselves, and its metadata.
 
     Args:
       tree: a container: a tuple, list, dict or None, or an instance of a registered class.
+
+    Returns:
+      The children, and the container's auxiliary data.
 
     Raises:
       ValueError: it is a leaf.
@@ -589,7 +578,7 @@ copyreg.pickle(PyTreeDef, _reduce_structure)
 
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
-    "SequenceKey", "all_leaves", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
+    "SequenceKey", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
     "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_flatten",
     "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map",
     "tree_structure", "tree_unflatten", "treedef_children", "treedef_is_leaf",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mjax._engine.base.folding import boundary
@@ -76,6 +77,9 @@ def tree_reduce_associative(operation: Callable[[Any, Any], Any], tree: Any, *,
       identity: the result for a tree without leaves, and only for that.
       is_leaf: as in `tree_flatten`.
 
+    Returns:
+      The last value.
+
     Raises:
       TypeError: the tree has no leaves, and `identity` is not given.
 
@@ -109,6 +113,9 @@ def tree_transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None,
       inner_treedef: structure of the inner trees; None: that of the first one.
       pytree_to_transpose: the tree of trees.
 
+    Returns:
+      A tree of the inner structure, with trees of the outer one as leaves.
+
     Raises:
       TypeError: the tree does not have the structure of such a composition.
 
@@ -137,6 +144,9 @@ def tree_broadcast(prefix_tree: Any, full_tree: Any,
       prefix_tree: the prefix.
       full_tree: the full tree.
       is_leaf: which subtrees of the prefix are leaves of it.
+
+    Returns:
+      A pytree.
 
     Raises:
       ValueError: it is not a prefix.
@@ -178,5 +188,24 @@ def tree_map_with_path(f: Callable[..., Any], tree: Any, *rest: Any,
                               for (path, leaf), *others in zip(pairs, *columns, strict=True)])
 
 
-__all__ = ["tree_all", "tree_broadcast", "tree_map_with_path", "tree_reduce",
+def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = None) -> bool:
+    """Whether all values are leaves.
+
+    Args:
+      iterable: values.
+      is_leaf: a function that says of a value whether it is a leaf.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> mjax.tree_util.all_leaves([1, 2]), mjax.tree_util.all_leaves([1, [2]])
+      (True, False)
+    """
+    values = list(iterable)
+    leaves = tree_leaves(values, is_leaf)
+    return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
+
+
+__all__ = ["all_leaves", "tree_all", "tree_broadcast", "tree_map_with_path", "tree_reduce",
            "tree_reduce_associative", "tree_transpose"]

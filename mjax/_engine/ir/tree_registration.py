@@ -150,6 +150,9 @@ def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
       meta_fields: names of the fields that are part of the structure (hashable values).
       drop_fields: fields left to their defaults.
 
+    Returns:
+      The class.
+
     Raises:
       TypeError: one list is given without the other, or neither for another class.
       ValueError: the lists do not cover the fields of `__init__`, or have a name in common.
@@ -223,6 +226,9 @@ def static(**kwargs: Any) -> Any:
 
     Args:
       kwargs: those of `dataclasses.field`.
+
+    Returns:
+      A field, as `dataclasses.field` gives it.
 
     Example:
       >>> @mjax.tree_util.register_dataclass

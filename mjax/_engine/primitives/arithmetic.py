@@ -108,6 +108,9 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
       y: array or scalar of the same dtype.
       out_dtype: a dtype to which both are converted first; they may then be of different ones.
 
+    Returns:
+      An array of the shape that the operands stretch to, in their dtype or `out_dtype`.
+
     Raises:
       TypeError: the dtypes differ, or the shapes are neither equal nor scalar.
 
@@ -318,6 +321,9 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
       x: floating-point array.
       rounding_method: the rounding of halves.
 
+    Returns:
+      An array of the shape and dtype of `x`.
+
     Raises:
       TypeError: another dtype.
       ValueError: `rounding_method` is not one.
@@ -340,6 +346,9 @@ def nextafter(x1: Any, x2: Any) -> Any:
     Args:
       x1: array or scalar of a floating dtype.
       x2: the same, of the dtype and the shape of `x1`; scalars and axes of size 1 stretch.
+
+    Returns:
+      An array of the shape that the operands stretch to, in their dtype.
 
     Raises:
       TypeError: another dtype, or shapes that do not fit.
@@ -416,6 +425,9 @@ def integer_pow(x: Any, y: int) -> Any:
       x: numeric array.
       y: a Python int; negative only for inexact `x`.
 
+    Returns:
+      An array of the shape and dtype of `x`.
+
     Raises:
       TypeError: a negative power of integers, or an exponent that is not an int.
 
@@ -471,8 +483,13 @@ def _pow_right(t: Any, out: Any, x: Any, y: Any) -> Any:
 define_elementwise_lowering(pow_p, _pow_lowering)
 define_elementwise_batching(pow_p)
 define_jvp_from_result(pow_p, _pow_left, _pow_right)
-pow = public_function(pow_p, "pow", "Elementwise `x ** y`, for inexact `x` and `y` of the same "
-                      "dtype or of an integer one.", "x, y", example="2.0, 3.0 -> 8")
+pow = public_function(pow_p, "pow", """
+    Elementwise `x ** y`.
+
+    Args:
+      x: array or scalar of a floating or complex dtype.
+      y: the same, or integers; scalars and axes of size 1 stretch.
+    """, "x, y", example="2.0, 3.0 -> 8")
 
 # ---- exponentials and logarithms -------------------------------------------------------
 
@@ -568,6 +585,9 @@ def conj(x: Any) -> Any:
 
     Args:
       x: array or scalar of a floating or complex dtype; of floats, of 32 or 64 bits.
+
+    Returns:
+      An array of the shape of `x`, of a complex dtype.
 
     Raises:
       TypeError: another dtype.

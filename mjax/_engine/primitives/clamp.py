@@ -88,6 +88,9 @@ def clamp(min: Any, x: Any, max: Any) -> Any:
       x: array; complex numbers are compared by their real parts, then their imaginary ones.
       max: as `min`.
 
+    Returns:
+      An array of the shape and dtype of `x`.
+
     Raises:
       TypeError: shapes or dtypes do not fit.
 

@@ -235,6 +235,9 @@ def shape_as_value(shape: Sequence[int]) -> Any:
     Args:
       shape: sizes.
 
+    Returns:
+      A vector of integers.
+
     Raises:
       TypeError: it holds anything but sizes.
 

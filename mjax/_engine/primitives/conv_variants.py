@@ -360,6 +360,9 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
       pads: as `padding` in `conv_general_dilated`.
       batch_group_count: as in `conv_general_dilated`.
 
+    Returns:
+      A tuple of ints.
+
     Example:
       >>> lax.conv_shape_tuple((1, 2, 5, 6), (4, 2, 3, 2), (2, 1), "SAME")
       (1, 4, 3, 6)
@@ -391,6 +394,9 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
       padding: as in `conv_general_dilated`.
       dimension_numbers: which axis is which, as in `conv_general_dilated`.
 
+    Returns:
+      A tuple of ints.
+
     Example:
       >>> lax.conv_general_shape_tuple((1, 5, 6, 2), (3, 2, 2, 4), (2, 1), "SAME",
       ...                              ("NHWC", "HWIO", "NHWC"))
@@ -414,6 +420,9 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
       window_strides: as `strides` in `conv_transpose`.
       padding: as in `conv_transpose`.
       dimension_numbers: as in `conv_general_dilated`.
+
+    Returns:
+      A tuple of ints.
 
     Example:
       >>> lax.conv_transpose_shape_tuple((1, 5, 6, 2), (3, 2, 2, 4), (2, 1), "SAME",

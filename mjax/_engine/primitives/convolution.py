@@ -96,6 +96,9 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
         `("NHWC", "HWIO", "NHWC")`; or a `ConvDimensionNumbers`. None means batch, features,
         spatial axes; for the rhs, output features, input features, spatial axes.
 
+    Returns:
+      A `ConvDimensionNumbers`.
+
     Raises:
       TypeError: the ranks differ, or the argument is none of these or does not fit them.
 

@@ -211,6 +211,9 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
 
+    Returns:
+      An array of the dtype of `operand`.
+
     Example:
       >>> lax.dynamic_slice_in_dim(jnp.arange(5), 2, 2)
       Array([2, 3], dtype=int32)
@@ -233,6 +236,9 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
       axis: the axis.
       keepdims: whether the axis stays, with size 1.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Returns:
+      An array of the dtype of `operand`.
 
     Example:
       >>> lax.dynamic_index_in_dim(jnp.arange(6).reshape(3, 2), 1, keepdims=False)
@@ -343,6 +349,9 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
 
+    Returns:
+      An array of the shape and dtype of `operand`.
+
     Example:
       >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, 0)
       Array([0., 1., 1., 0.], dtype=float32)
@@ -364,6 +373,9 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
       index: integer scalar, clamped to the axis.
       axis: the axis.
       allow_negative_indices: whether a negative index counts from the end.
+
+    Returns:
+      An array of the shape and dtype of `operand`.
 
     Example:
       >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 7.0, 1, 0)

@@ -63,6 +63,9 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
       shape: shape of the result.
       dimension: the axis; not negative.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       ValueError: the axis does not exist.
 

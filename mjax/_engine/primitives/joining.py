@@ -256,6 +256,9 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
       operands: arrays of one shape and dtype; at least one.
       axis: the place of the new axis in the result.
 
+    Returns:
+      An array of the dtype of the operands.
+
     Raises:
       TypeError: shapes or dtypes differ.
       ValueError: the sequence of operands is empty, or the axis is out of range.

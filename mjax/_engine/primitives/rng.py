@@ -169,6 +169,9 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
       b: scalar of the same dtype, the upper bound, excluded.
       shape: shape of the result.
 
+    Returns:
+      An array of shape `shape` and the dtype of `a` and `b`.
+
     Raises:
       ValueError: bounds that are not scalars of one dtype.
 

@@ -77,6 +77,9 @@ def after_all(*operands: Any) -> Any:
     Args:
       operands: any number of tokens, as `create_token` returns them.
 
+    Returns:
+      A token.
+
     Raises:
       TypeError: one is not a token.
 

@@ -358,6 +358,9 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
       array: array of any dtype.
       dimensions: axes; negative ones count from the last.
 
+    Returns:
+      An array of the dtype of `array`.
+
     Raises:
       ValueError: an axis is out of range, named twice or not of size 1.
 
@@ -376,6 +379,9 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     Args:
       array: array of any dtype.
       dimensions: axes of the result; negative ones count from its last.
+
+    Returns:
+      An array of the dtype of `array`.
 
     Raises:
       ValueError: a place is out of range or named twice.

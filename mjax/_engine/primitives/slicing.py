@@ -139,6 +139,9 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
       stride: the positive step.
       axis: the axis.
 
+    Returns:
+      An array of the dtype of `operand`.
+
     Raises:
       TypeError: the indices are out of range. Unlike Python's slices they are not clipped.
 
@@ -175,6 +178,9 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
       index: the index; negative ones count from the end.
       axis: the axis.
       keepdims: whether the axis stays, with size 1.
+
+    Returns:
+      An array of the dtype of `operand`.
 
     Raises:
       IndexError: the index is out of range.

@@ -119,6 +119,13 @@ zeta_p, zeta = _function(
     """
     Elementwise Hurwitz zeta function: the sum of `(q + k) ** -x` over k = 0, 1, ...
 
+    Args:
+      x: array or scalar of a floating dtype, the exponent.
+      q: the same, of the dtype of `x`; scalars and axes of size 1 stretch.
+
+    Raises:
+      TypeError: another dtype, or shapes that do not fit.
+
     Source: CHLO `zeta`.
     """, example="2.0, 1.0 -> 1.6449")
 
@@ -166,7 +173,16 @@ igammac_p, igammac = _function(
 igamma_grad_a_p, igamma_grad_a = _function(
     "igamma_grad_a", "a, x", by_formula(incomplete.igamma_grad_a),
     [_no_derivative("igamma_grad_a", "its shape parameter a"), _grad_a_slope],
-    "Elementwise derivative of `igamma(a, x)` with respect to `a`, for positive `a`.",
+    """
+    Elementwise derivative of `igamma(a, x)` with respect to `a`.
+
+    Args:
+      a: array or scalar of a floating dtype, positive.
+      x: the same, of the dtype of `a`; scalars and axes of size 1 stretch.
+
+    Raises:
+      TypeError: another dtype, or shapes that do not fit.
+    """,
     example="2.0, 1.0 -> -0.2762")
 random_gamma_grad_p, random_gamma_grad = _function(
     "random_gamma_grad", "a, x", by_formula(incomplete.random_gamma_grad),

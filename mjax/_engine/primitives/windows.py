@@ -463,6 +463,9 @@ def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: S
       base_dilation: as in `reduce_window`.
       window_dilation: as in `reduce_window`.
 
+    Returns:
+      A tuple of ints.
+
     Raises:
       TypeError: there is not one number for each axis.
       ValueError: the padding does not fit.

@@ -166,6 +166,9 @@ def axis_size(axis_name: Any) -> int:
     Args:
       axis_name: the name of an axis in scope, or a tuple of names.
 
+    Returns:
+      An int.
+
     Raises:
       NameError: no such axis is in scope.
 

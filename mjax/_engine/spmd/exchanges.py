@@ -117,6 +117,9 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
       perm: pairs `(source, destination)` of indices; each source and each destination occurs in at
         most one. Elements that are not a destination get zeros.
 
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: `perm` holds an index twice, or one that is out of range.
@@ -139,6 +142,9 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names.
       perm: each index along the axis once.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
 
     Raises:
       NameError: no such axis is in scope.
@@ -199,6 +205,9 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names.
       source: the index of that element.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
 
     Raises:
       NameError: no such axis is in scope.
@@ -276,6 +285,9 @@ def all_to_all(x: Any, axis_name: Any, split_axis: int, concat_axis: int, *,
       axis_index_groups: lists of indices along the axis; parts are exchanged within each.
       tiled: whether axes are kept.
 
+    Returns:
+      The same tree of arrays of the same dtypes.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: an axis is out of range, or the one to be cut has the wrong size.
@@ -318,6 +330,9 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
       axis_name: the name of an axis in scope.
       axis: the axis of the arrays.
       axis_index_groups: lists of indices along the axis; axes are exchanged within each.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
 
     Raises:
       NameError: no such axis is in scope.

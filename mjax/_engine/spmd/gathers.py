@@ -158,6 +158,10 @@ def all_gather(x: Any, axis_name: Any, *, axis_index_groups: Any = None, axis: i
       tiled: whether values are concatenated instead of stacked.
       to: "varying", or "invarying" for `all_gather_invariant`.
 
+    Returns:
+      The same tree. Its arrays have the collected values along a new axis, or joined along it if
+      `tiled`.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: `axis` is out of range, or `to` is something else.
@@ -254,6 +258,9 @@ def psum_scatter(x: Any, axis_name: Any, *, scatter_dimension: int = 0,
       axis_index_groups: lists of indices along the axis; each group has a sum of its own.
       tiled: whether the axis is kept.
 
+    Returns:
+      The same tree. Its arrays are parts: the axis is cut, or gone unless `tiled`.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: the axis is out of range or has the wrong size.
@@ -320,6 +327,10 @@ def all_gather_invariant(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool =
         they are concatenated.
       tiled: whether values are concatenated instead of stacked.
 
+    Returns:
+      The same tree. Its arrays have the collected values along a new axis, or joined along it if
+      `tiled`.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: `axis` is out of range.
@@ -370,6 +381,9 @@ def pscatter(x: Any, axis_name: Any, *, axis: int = 0, tiled: bool = False) -> A
       axis: the axis of the arrays that is cut: of as many elements as there are along the named
         axes, and removed; with `tiled`, of a multiple, and made shorter.
       tiled: whether the axis is kept.
+
+    Returns:
+      The same tree. Its arrays are parts: the axis is cut, or gone unless `tiled`.
 
     Raises:
       NameError: no such axis is in scope.

@@ -372,6 +372,9 @@ def pvary(x: Any, axis_name: Any) -> Any:
       axis_name: the name of an axis in scope, or a tuple of names. Those of vmap, and those of
         a shard_map that is not checked, change nothing.
 
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
+
     Raises:
       NameError: no such axis is in scope.
       ValueError: a value varies along one of them already.
@@ -408,6 +411,9 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
       x: pytree of arrays.
       axis_name: the name of an axis in scope, or a tuple of names.
       to: "varying", the only type that needs no communication: `pvary`.
+
+    Returns:
+      The same tree, of arrays of the same shapes and dtypes.
 
     Raises:
       NameError: no such axis is in scope.

@@ -24,6 +24,9 @@ def named_scope(name: str) -> AbstractContextManager[None]:
     Args:
       name: the name.
 
+    Returns:
+      A context manager, which also decorates functions.
+
     Raises:
       TypeError: it is not a string.
 
@@ -68,6 +71,9 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Function[P, R
     Args:
       fun: a function.
       name: another name than the function's.
+
+    Returns:
+      A function of the same arguments.
 
     Raises:
       TypeError: `fun` is not a function, or `name` is not a string.

@@ -46,7 +46,7 @@ from mjax._engine.tracing.variance import vary_as
 
 @register_tracer
 class JVPTracer(Tracer):
-    """A primal with its tangent.
+    """A primal with its tangent; `jvp` makes them.
 
     Attributes:
       primal: the value.

@@ -76,6 +76,9 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       dtype: a float dtype; by default float32, or float64 in x64 mode.
       mode: `"high"` draws twice the bits, for the distribution's upper tail; None is `"low"`.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, an unknown mode, or several keys.
@@ -106,6 +109,9 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       shape: shape of the result.
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
@@ -132,6 +138,9 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       key: a key.
       shape: shape of the result.
       dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -160,6 +169,9 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       shape: shape of the result.
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
@@ -186,6 +198,9 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       key: a key.
       shape: shape of the result.
       dtype: a float dtype; by default float32, or float64 in x64 mode.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -214,6 +229,9 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
       b: shape parameter, broadcast to `shape`.
       shape: shape of the result; by default that of `b`.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -249,6 +267,9 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
       shape: shape of the numbers drawn, which broadcast with the parameters. Pass the shape of the
         result to draw an independent number for each element.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -287,6 +308,9 @@ def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dt
       right: greatest value; parameters broadcast to `shape`.
       shape: shape of the result; by default that of the parameters together.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.

@@ -142,6 +142,9 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:
       shape: shape of the result; by default that of `lam`.
       dtype: an integer dtype; by default int32, or int64 in x64 mode.
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       [raises]
 

@@ -331,6 +331,9 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
       shape: shape of the result; by default that of `p`.
       dtype: an integer dtype; by default int32, or int64 in x64 mode.
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, a `p` that does not fit the shape, or several keys.

@@ -176,6 +176,9 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
       shape: shape of the result; by default that of `a`.
       [dtype]
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       [raises]
 
@@ -199,6 +202,9 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Any:
       a: shape parameter, positive, broadcast to `shape`.
       shape: shape of the result; by default that of `a`.
       [dtype]
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       [raises]

@@ -283,6 +283,9 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     Args:
       impl_spec: the generator, as `impl` in `key`.
 
+    Returns:
+      A dtype of keys.
+
     Example:
       >>> random.key_dtype("rbg")
       key<rbg>

@@ -72,6 +72,9 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       dtype: a float or complex dtype; by default float32, or float64 in x64 mode. Complex
         numbers have parts of variance 1/2.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key, or `shape` is not a shape.
       ValueError: another kind of dtype, or `key` is an array of several keys.
@@ -109,6 +112,9 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
       shape: shape of the result; by default that of the bounds together.
       dtype: a float dtype; by default float32, or float64 in x64 mode.
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, bounds that do not fit the shape, or several keys.
@@ -137,6 +143,9 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
       sigma: standard deviation of the logarithm, broadcast to `shape`.
       shape: shape of the result; by default that of `sigma`.
       dtype: a float or complex dtype.
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -168,6 +177,9 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       key: a key.
       shape: shape of the result.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -202,6 +214,9 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
       shape: shape of the batch; the result has this shape followed by that of the parameters.
       dtype: a float dtype.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, parameters that do not broadcast, or several keys.
@@ -230,6 +245,9 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Any:
       scale: standard deviation of the vectors' components, broadcast to `shape`.
       shape: shape of the result; by default that of `scale`.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -267,6 +285,9 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
       mean: mean, broadcast to `shape`.
       shape: shape of the result; by default that of `mean`.
       dtype: a float dtype.
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.

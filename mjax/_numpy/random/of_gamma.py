@@ -58,6 +58,9 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Any:
       [shape]
       [dtype]
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       [raises_safe]
 
@@ -141,6 +144,9 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
       [shape]
       [dtype]
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       [raises_safe]
 
@@ -174,6 +180,9 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
       [shape]
       [dtype]
 
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
+
     Raises:
       [raises_safe]
 
@@ -203,6 +212,9 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Any:
       df: degrees of freedom, positive, broadcast to `shape`.
       [shape]
       [dtype]
+
+    Returns:
+      An array of shape `shape`, by default that of the parameters, and dtype `dtype`.
 
     Raises:
       [raises_safe]
@@ -242,6 +254,9 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
         1/2.
       shape: shape of the result.
       [dtype]
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       [raises]

@@ -76,6 +76,9 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       shape: shape of the result.
       dtype: an unsigned integer dtype of 8 to 64 bits; by default uint32, or uint64 in x64 mode.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key.
       ValueError: another kind of dtype, or `key` is an array of several keys.
@@ -137,6 +140,9 @@ def uniform(key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, max
       dtype: a float dtype; by default float32, or float64 in x64 mode.
       minval: lower bound, broadcast to `shape`.
       maxval: upper bound, broadcast to `shape`.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.
@@ -230,6 +236,9 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
       dtype: an integer dtype; by default int32, or int64 in x64 mode. Bounds beyond its range
         are clipped to it.
 
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
+
     Raises:
       TypeError: `key` is not a key, or bounds or dtype are not of integers.
       ValueError: bounds that do not fit the shape, or several keys.
@@ -273,6 +282,9 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
       shape: shape of the result; by default that of `p`.
       mode: `"high"` draws twice the bits, for probabilities near 0.
 
+    Returns:
+      Booleans of shape `shape`; by default of the shape of `p`.
+
     Raises:
       TypeError: `key` is not a key, or `p` is not a float.
       ValueError: `p` does not fit the shape, an unknown mode, or several keys.
@@ -306,6 +318,9 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Any:
       key: a key.
       shape: shape of the result.
       dtype: a numeric dtype; by default int32, or int64 in x64 mode.
+
+    Returns:
+      An array of shape `shape` and dtype `dtype`.
 
     Raises:
       TypeError: `key` is not a key.

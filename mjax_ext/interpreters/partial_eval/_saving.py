@@ -278,8 +278,7 @@ def closed_call_partial_eval_custom_rule(
       params_updater: from which operands are unknown, which are instantiated, which results the
         known part has, which the staged one has, the number of residuals that the known part
         gives, the number that the staged one takes, and both params, to both params.
-
-    The other arguments are the same.
+      jaxpr_param_name, saveable, unks_in, inst_in, eqn, res_aval, ctx: as there.
 
     Example:
       >>> from mjax_ext.core.primitives import jit_p

@@ -123,6 +123,9 @@ def devices(backend: str | None = None) -> list[Device]:
     Args:
       backend: a platform's name; by default the first of the flag `platforms`, else cpu.
 
+    Returns:
+      A list of `Device`s, in the order of their numbers.
+
     Example:
       >>> mjax.devices("cpu")[0].platform
       'cpu'
@@ -139,6 +142,9 @@ def local_devices(process_index: int | None = None, backend: str | None = None,
       process_index: the number of the other process.
       backend: a platform's name; see `devices`.
       host_id: JAX's former name of `process_index`.
+
+    Returns:
+      A list of `Device`s, in the order of their numbers.
 
     Raises:
       ValueError: no process has this number.

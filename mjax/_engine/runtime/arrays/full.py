@@ -92,6 +92,9 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
       dtype: its dtype, to which the value is converted; by default that of the value.
       sharding: its place, as for `device_put`.
 
+    Returns:
+      An array of shape `shape`.
+
     Raises:
       TypeError: `fill_value` is not a scalar, or complex where the dtype is not.
 
@@ -120,6 +123,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
       shape: another shape.
       sharding: its place, as for `device_put`; default: that of `x`, if `x` is committed and has
         this shape.
+
+    Returns:
+      An array of the shape and dtype of `x`, where `shape` and `dtype` are not given.
 
     Example:
       >>> lax.full_like(jnp.zeros(2), 7.0)

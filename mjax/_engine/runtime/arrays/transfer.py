@@ -349,6 +349,9 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     Args:
       platform: its name; default: the first one.
 
+    Returns:
+      A list of arrays.
+
     Raises:
       RuntimeError: the platform is unknown.
 

@@ -175,7 +175,20 @@ def pjit(fun: Callable[P, R], in_shardings: Any = None, out_shardings: Any = Non
          donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
          backend: str | None = None, inline: bool = False,
          compiler_options: dict[str, Any] | None = None) -> JitFunction[P, R]:
-    """`mjax.jit` that also takes all its arguments by position; see there.
+    """`mjax.jit` that also takes all its arguments by position.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      in_shardings, out_shardings, static_argnums, static_argnames, donate_argnums, donate_argnames:
+        as in `mjax.jit`.
+      keep_unused, device, backend, inline, compiler_options: as in `mjax.jit`.
+
+    Returns:
+      A function of the same signature.
+
+    Raises:
+      TypeError: as in `mjax.jit`.
+      ValueError: as in `mjax.jit`.
 
     Example:
       >>> from mjax.experimental.pjit import pjit

@@ -364,7 +364,7 @@ def _dialect(name: str | None) -> str:
 
 
 class Compiled(_Bound):
-    """A compiled function, callable with arguments of the types it was made for.
+    """A compiled function, from `jit(f).lower(...).compile()`, for arguments of the same types.
 
     Attributes:
       input_shardings, output_shardings: trees of the shardings of arguments and results.
