@@ -63,7 +63,18 @@ _COPY: Final = {
 
 
 class PlainAval(NamedTuple):
-    """The attributes that C++ needs of an abstract value."""
+    """The attributes that C++ needs of an abstract value.
+
+    Args:
+      shape: sizes of the axes.
+      dtype: the dtype.
+      weak_type: whether promotion may pick another dtype.
+
+    Example:
+      >>> from mjaxlib_shim import arrays
+      >>> arrays.PlainAval((3,), np.dtype("float32")).weak_type
+      False
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -89,15 +100,39 @@ if gates.ENABLE_X64.open:
           copy: "always": the device never sees the caller's memory. "during_call": the
             caller may change `value` as soon as this returns. "alias": the device may
             read `value`'s own memory for as long as the Buffer lives.
+          aval: the type of the array.
+          sharding: the sharding of the result.
+          device: the device.
+
+        Returns:
+          A Buffer.
 
         Raises:
           XlaRuntimeError: the device is out of memory.
+
+        Example:
+          >>> from mjaxlib_shim import arrays, client, shardings
+          >>> device = client.client_for("cpu").local_devices()[0]
+          >>> value = np.arange(3, dtype="float32")
+          >>> aval = arrays.PlainAval(value.shape, value.dtype)
+          >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+          >>> arrays.to_numpy(buffer)
+          array([0., 1., 2.], dtype=float32)
         """
         force, semantics = _COPY[copy]
         return _device_put(aval, sharding, [value], [device], True, force, semantics, True)
 
     def putter(aval: Any, sharding: Any, device: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
-        """`put` of many arrays of one type to one place: a function of the array alone."""
+        """`put` of many arrays of one type to one place: a function of the array alone.
+
+        Args:
+          aval: the type of the arrays.
+          sharding: the sharding of the results.
+          device: the device.
+
+        Returns:
+          `array -> Buffer`.
+        """
         (force, semantics), devices = _COPY["during_call"], [device]
         return lambda value: _device_put(
             aval, sharding, [value], devices, True, force, semantics, True
@@ -117,6 +152,12 @@ if gates.ENABLE_X64.open:
           values: in the order of `devices`; several of them may be the same memory, which
             the Buffers on CPU devices then share.
           copy: see `put`.
+          aval: the type of the whole array.
+          sharding: its sharding.
+          devices: the local devices of the sharding.
+
+        Returns:
+          A Buffer.
         """
         if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
@@ -170,6 +211,15 @@ def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool =
 
     `buffers` are in the order of the sharding's (local) devices; their shapes are not
     checked.
+
+    Args:
+      aval: the type of the whole array.
+      sharding: its sharding.
+      buffers: Buffers on one device each.
+      committed: whether the user chose the placement.
+
+    Returns:
+      A Buffer.
     """
     return Buffer(aval, sharding, buffers, committed=committed, _skip_checks=True)
 
@@ -178,6 +228,14 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
     """A single-device Buffer on another device of the same client; keeps its aval.
 
     On the device it is already on, the result shares the memory.
+
+    Args:
+      buffer: a single-device Buffer.
+      device: the device.
+      sharding: the sharding of the result.
+
+    Returns:
+      A Buffer.
     """
     semantics = ext.ArrayCopySemantics.REUSE_INPUT
     return ext.batched_copy_array_to_devices_with_sharding(
@@ -194,6 +252,9 @@ def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
     It is not a copy if the device's memory is the host's. That memory then lives as long as
     the result, even if the Buffer is deleted or donated. A sharded Buffer is assembled, if
     all its shards are in this process.
+
+    Args:
+      buffer: a Buffer.
 
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
@@ -250,19 +311,31 @@ else:
 
 
 def copy_to_host_async(buffer: Any) -> None:
-    """Starts the copy that a later `to_numpy` waits for."""
+    """Starts the copy that a later `to_numpy` waits for.
+
+    Args:
+      buffer: a Buffer.
+    """
     buffer._copy_single_device_array_to_host_async()
 
 
 def shards(buffer: Any) -> list[Any]:
-    """The Buffers on the local devices, in device order; their `aval` may be None."""
+    """The Buffers on the local devices, in device order; their `aval` may be None.
+
+    Args:
+      buffer: a Buffer.
+    """
     with without_jax:
         pieces: list[Any] = buffer._arrays
     return pieces
 
 
 def replicated_shard(buffer: Any) -> Any:
-    """The first local Buffer of one that is whole on each device; its `aval` may be None."""
+    """The first local Buffer of one that is whole on each device; its `aval` may be None.
+
+    Args:
+      buffer: a Buffer.
+    """
     with without_jax:
         piece: Any = buffer._fully_replicated_shard()
     return piece
@@ -294,6 +367,12 @@ is_deleted: Any = Buffer.is_deleted
 
 def unsafe_pointer(buffer: Any) -> int:
     """The address of a single-device Buffer's memory; blocks until it is computed.
+
+    Args:
+      buffer: a single-device Buffer.
+
+    Returns:
+      An int.
 
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.

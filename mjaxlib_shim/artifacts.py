@@ -34,8 +34,22 @@ def serialize_artifact(module: Any, partitioned: bool, target: str | None = None
     of the window reads them. A module with newer operations is in a newer version then, which all
     later releases read.
 
+    Args:
+      module: the module.
+      partitioned: whether it is for several devices.
+      target: a version of StableHLO, such as `"1.8.5"`.
+
+    Returns:
+      Bytes.
+
     Raises:
       ValueError: the module has operations that artifacts cannot hold.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> artifacts.serialize_artifact(module, partitioned=False)[:4]
+      b'ML\xefR'
     """
     recent = hlo.get_version_from_compatibility_requirement(
         hlo.StablehloCompatibilityRequirement.WEEK_4
@@ -81,8 +95,20 @@ def deserialize_artifact(artifact: bytes, context: Any) -> Any:
 def hlo_to_stablehlo(hlo: bytes) -> bytes:
     """The StableHLO module of a serialized `HloModuleProto`, as text.
 
+    Args:
+      hlo: the bytes.
+
+    Returns:
+      The text, as bytes.
+
     Raises:
       ValueError: it is not one, or has an operation that StableHLO does not have.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts
+      >>> hlo = mjax.jit(lax.sin).lower(1.0).compiler_ir("hlo").as_serialized_hlo_module_proto()
+      >>> b"sine" in artifacts.hlo_to_stablehlo(hlo)
+      True
     """
     try:
         return stablehlo_of(xc.XlaComputation(hlo)).encode()
@@ -91,7 +117,20 @@ def hlo_to_stablehlo(hlo: bytes) -> bytes:
 
 
 def stablehlo_of(computation: Any) -> str:
-    """The StableHLO module of an `XlaComputation`, as text."""
+    """The StableHLO module of an `XlaComputation`, as text.
+
+    Args:
+      computation: the computation.
+
+    Returns:
+      A string.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts
+      >>> computation = mjax.jit(lax.sin).lower(1.0).compiler_ir("hlo")
+      >>> "stablehlo.sine" in artifacts.stablehlo_of(computation)
+      True
+    """
     return str(ext.mlir.xla_computation_to_mlir_module(computation))
 
 

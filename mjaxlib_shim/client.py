@@ -55,8 +55,20 @@ def cpu_client(num_devices: int | None = None, **options: Any) -> Any:
     Two clients in one process are fine; their devices are different objects. `options`
     go to jaxlib's `make_cpu_client` (`distributed_client=`, `collectives=`, ...).
 
+    Args:
+      num_devices: the number of devices.
+      options: arguments for `make_cpu_client`.
+
+    Returns:
+      A client of jaxlib.
+
     Raises:
       ValueError: `num_devices` is below 1.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.cpu_client(2).device_count()
+      2
     """
     if num_devices is not None and num_devices < 1:
         raise ValueError(f"num_devices must be at least 1, not {num_devices}")
@@ -137,7 +149,11 @@ def set_num_cpu_devices(count: int) -> None:
 
 def set_cpu_asynchronous(asynchronous: bool) -> None:
     """Sets whether calls may return before their computation is done, for the CPU clients that
-    `client_for` makes from now on."""
+    `client_for` makes from now on.
+
+    Args:
+      asynchronous: whether they may.
+    """
     global _asynchronous
     _asynchronous = asynchronous
 
@@ -155,6 +171,16 @@ class Factory(NamedTuple):
 
     `priority`: the platform of the highest one is the default. `fail_quietly`: whether the
     default is another platform if this one fails.
+
+    Args:
+      make: `(**options) -> client`.
+      priority: the platform of the highest one is the default.
+      fail_quietly: whether the default is another platform if this one fails.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.Factory(lambda: None).priority
+      0
     """
 
     make: Callable[..., Any]
@@ -166,12 +192,23 @@ _FACTORIES: dict[str, Factory] = {"cpu": Factory(_configured_cpu_client, fail_qu
 
 
 def register_factory(platform: str, factory: Factory) -> None:
-    """Lets `client_for` make clients of a platform."""
+    """Lets `client_for` make clients of a platform.
+
+    Args:
+      platform: its name.
+      factory: the factory.
+    """
     _FACTORIES[platform] = factory
 
 
 def factories_by_priority() -> list[tuple[str, Factory]]:
-    """The platforms, that of the highest priority first; among equals the older first."""
+    """The platforms, that of the highest priority first; among equals the older first.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> "cpu" in dict(client.factories_by_priority())
+      True
+    """
     return sorted(_FACTORIES.items(), key=lambda item: -item[1].priority)
 
 
@@ -191,15 +228,33 @@ def vendor_platform(device: Device) -> str:
 
 
 def platforms() -> tuple[str, ...]:
-    """The names that `client_for` takes."""
+    """The names that `client_for` takes.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> "cpu" in client.platforms()
+      True
+    """
     return tuple(sorted(_FACTORIES))
 
 
 def client_for(platform: str, **options: Any) -> Any:
     """A new client for a platform; `options` go to its factory.
 
+    Args:
+      platform: a name from `platforms`.
+      options: arguments for the factory.
+
+    Returns:
+      A client of jaxlib.
+
     Raises:
       ValueError: the platform is unknown.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.client_for("cpu").platform
+      'cpu'
     """
     try:
         factory = _FACTORIES[platform]
@@ -213,6 +268,12 @@ def unfinished_at_exit(client: Any) -> list[Any] | None:
     """Buffers that have to be computed before the process ends; so have dropped ones.
 
     None: the process may end at once.
+
+    Args:
+      client: the client.
+
+    Returns:
+      A list of Buffers, or None.
     """
     if gates.BUSY_EXIT.open or client.platform != "cpu" or not client.live_executables():
         return None
@@ -220,7 +281,19 @@ def unfinished_at_exit(client: Any) -> list[Any] | None:
 
 
 def device_list(devices: Iterable[Any]) -> Any:
-    """jaxlib's own list type, for compiling and copying."""
+    """jaxlib's own list type, for compiling and copying.
+
+    Args:
+      devices: devices of one client.
+
+    Returns:
+      A `DeviceList`.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> len(client.device_list(client.cpu_client(2).devices()))
+      2
+    """
     return DeviceList(tuple(devices))
 
 
@@ -229,6 +302,10 @@ def prepare_process() -> None:
 
     It sets only unset states. If jax was imported first, its states stay; if it is imported
     later, it replaces ours. Neither harms the other.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.prepare_process()
     """
     global _prepared
     with _lock:

@@ -38,7 +38,14 @@ _lapack_ready = False
 
 
 def include_dir() -> str:
-    """The folder of jaxlib's header files for C++."""
+    """The folder of jaxlib's header files for C++.
+
+    Example:
+      >>> import os
+      >>> from mjaxlib_shim import custom_calls
+      >>> os.path.isdir(custom_calls.include_dir())
+      True
+    """
     package: Any = importlib.import_module("jaxlib")
     return os.path.join(os.path.abspath(package.__path__[0]), "include")
 
@@ -46,9 +53,21 @@ def include_dir() -> str:
 def pycapsule(pointer: Any) -> Any:
     """A PyCapsule of a `ctypes` function, pointer, or address.
 
+    Args:
+      pointer: the pointer.
+
+    Returns:
+      A PyCapsule.
+
     Raises:
       ValueError: the pointer is null.
       TypeError: it is not a pointer.
+
+    Example:
+      >>> import ctypes
+      >>> from mjaxlib_shim import custom_calls
+      >>> type(custom_calls.pycapsule(ctypes.pythonapi.Py_IncRef)).__name__
+      'PyCapsule'
     """
     if isinstance(pointer, (str, bytes)):  # ctypes would cast them
         raise TypeError("a text is not a pointer")
@@ -103,6 +122,11 @@ def register_type(name: str, registration: Mapping[str, Any], *, platform: str =
 def register_type_id(name: str, type_id: Any, *, platform: str = "cpu") -> None:
     """`register_type` by the id alone, on the jaxlibs that need no more.
 
+    Args:
+      name: the name of the type.
+      type_id: a PyCapsule of the id.
+      platform: as of targets.
+
     Raises:
       NotImplementedError: this jaxlib does not know types.
       ValueError: it needs more.
@@ -125,6 +149,9 @@ def register_type_id(name: str, type_id: Any, *, platform: str = "cpu") -> None:
 def register_as_batch_partitionable(name: str) -> None:
     """Tells XLA that a target computes each element of a batch by itself.
 
+    Args:
+      name: the name of the target.
+
     Raises:
       NotImplementedError: this jaxlib cannot be told.
     """
@@ -137,7 +164,14 @@ def register_as_batch_partitionable(name: str) -> None:
 
 
 def lacks_tokens(platform: str) -> str:
-    """The release whose foreign functions take and give tokens; empty if this one's do."""
+    """The release whose foreign functions take and give tokens; empty if this one's do.
+
+    Args:
+      platform: the platform.
+
+    Returns:
+      A string.
+    """
     gate = foreign_gates.FFI_TOKENS
     done = foreign_gates.FFI_TOKENS.open or platform != "cpu"
     return "" if done else f"jaxlib {gate.since_release} or newer"
@@ -151,7 +185,19 @@ _UNKNOWN = re.compile(
 
 
 def unknown_target(error: BaseException) -> str | None:
-    """The target that an error of XLA says is unknown, or None."""
+    """The target that an error of XLA says is unknown, or None.
+
+    Args:
+      error: the error.
+
+    Returns:
+      A string, or None.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.unknown_target(ValueError("another one")) is None
+      True
+    """
     found = _UNKNOWN.search(str(error))
     return found and (found["late"] or found["early"])
 
@@ -160,6 +206,14 @@ def unknown_when_run(executable: Any, targets: Iterable[str], platform: str) -> 
     """The target among these that a compiled program calls and nothing is registered for.
 
     None on the jaxlibs that refuse such programs when they compile them.
+
+    Args:
+      executable: the compiled program.
+      targets: names of targets.
+      platform: the platform.
+
+    Returns:
+      A string, or None.
     """
     if foreign_gates.FFI_TARGETS_CHECKED.open:
         return None
@@ -170,7 +224,19 @@ def unknown_when_run(executable: Any, targets: Iterable[str], platform: str) -> 
 
 
 def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
-    """The names registered for a platform (after its first client was made)."""
+    """The names registered for a platform (after its first client was made).
+
+    Args:
+      platform: the platform.
+
+    Returns:
+      A set of names.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> isinstance(custom_calls.custom_call_targets(), frozenset)
+      True
+    """
     return frozenset(ext.custom_call_targets(xc.xla_platform_names.get(platform, platform)))
 
 
@@ -196,6 +262,18 @@ def lapack_kernel(name: str, dtype: str) -> str | None:
     """The target of a LAPACK kernel, or None if this jaxlib does not have it.
 
     `name` is without the letter of the dtype, such as `"potrf"`; `dtype` is NumPy's character.
+
+    Args:
+      name: the name of the kernel.
+      dtype: the character of the dtype.
+
+    Returns:
+      A string, or None.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.lapack_kernel("potrf", "f")
+      'lapack_spotrf_ffi'
     """
     if not _NEWER.get(name, True):
         return None
@@ -205,7 +283,13 @@ def lapack_kernel(name: str, dtype: str) -> str | None:
 
 
 def cuts_stacks() -> bool:
-    """Whether XLA can let each device compute its own matrices of a stack."""
+    """Whether XLA can let each device compute its own matrices of a stack.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.cuts_stacks() in (True, False)
+      True
+    """
     return lapack_gates.LAPACK_STACKS.open
 
 
@@ -235,6 +319,10 @@ def register_lapack() -> None:
 
 
 def prepare_target(name: str) -> None:
-    """Registers jaxlib's own kernels if this is one of them, so that they need no set-up."""
+    """Registers jaxlib's own kernels if this is one of them, so that they need no set-up.
+
+    Args:
+      name: the name of the target.
+    """
     if name.startswith(_LAPACK):
         register_lapack()

@@ -17,6 +17,13 @@ def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
 
     The memory lives as long as the capsule or its consumer, even if the Buffer is deleted.
 
+    Args:
+      buffer: the Buffer.
+      stream: a stream of the GPU to wait on; None: the consumer waits.
+
+    Returns:
+      A PyCapsule.
+
     Raises:
       XlaRuntimeError: DLPack does not have the dtype; the Buffer was deleted, or the
         computation that makes it failed.
@@ -30,6 +37,15 @@ def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = Non
     """A Buffer over the memory of a DLPack capsule, which it consumes.
 
     Without an `aval` the result gets a `PlainAval` read from the data.
+
+    Args:
+      capsule: the capsule.
+      device: the device that has the memory.
+      aval: the type of the result.
+      sharding: its sharding.
+
+    Returns:
+      A Buffer.
     """
     with without_jax:
         buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)

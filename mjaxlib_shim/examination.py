@@ -42,6 +42,19 @@ class Finding(NamedTuple):
 
     `fatal`: whether mjax cannot be used. The remedy: `packages` to install (again if `reinstall`),
     `variables` to unset, or `other` commands.
+
+    Args:
+      text: what is wrong.
+      packages: packages to install.
+      variables: environment variables to unset.
+      reinstall: whether the packages are to be installed again.
+      other: another command.
+      fatal: whether mjax cannot be used.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> examination.Finding("jaxlib is missing", packages=("jaxlib",)).reinstall
+      False
     """
 
     text: str
@@ -53,7 +66,14 @@ class Finding(NamedTuple):
 
 
 class Examination(NamedTuple):
-    """The report of a probe: an outcome per stage, where and how it ended, and its stderr."""
+    """The report of a probe: an outcome per stage, where and how it ended, and its stderr.
+
+    Args:
+      outcomes: stage -> what it gave.
+      ended_in: the stage in which the process ended; None: it went through.
+      how: how it ended.
+      stderr: the last lines of its error output.
+    """
 
     outcomes: dict[str, dict[str, Any]]
     ended_in: str | None
@@ -103,7 +123,16 @@ def examine(
 def findings_of(
     examination: Examination, requirements: Sequence[str], python: tuple[int, int]
 ) -> list[Finding]:
-    """Problems of the requirements, and of jaxlib."""
+    """Problems of the requirements, and of jaxlib.
+
+    Args:
+      examination: the report.
+      requirements: requirements of mjax, as pip writes them.
+      python: the version of Python, `(major, minor)`.
+
+    Returns:
+      A list of findings.
+    """
     found: list[Finding] = []
     for name in requirements:
         outcome = examination.outcomes.get(name, {})
@@ -121,7 +150,19 @@ def findings_of(
 
 
 def command(findings: Sequence[Finding]) -> str | None:
-    """The command that mends it all."""
+    """The command that mends it all.
+
+    Args:
+      findings: the findings.
+
+    Returns:
+      A command, or None.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> examination.command([]) is None
+      True
+    """
     packages = dict.fromkeys(p for finding in findings for p in finding.packages)
     variables = dict.fromkeys(v for finding in findings for v in finding.variables)
     others = dict.fromkeys(f.other for f in findings if f.other)
@@ -137,7 +178,19 @@ def command(findings: Sequence[Finding]) -> str | None:
 
 
 def version_of(name: str) -> str | None:
-    """The version of an installed distribution."""
+    """The version of an installed distribution.
+
+    Args:
+      name: the name of the distribution.
+
+    Returns:
+      A version; None if it is not installed.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> examination.version_of("no-such-distribution") is None
+      True
+    """
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -145,7 +198,19 @@ def version_of(name: str) -> str | None:
 
 
 def location(name: str) -> str | None:
-    """The folder or file of a top-level module, which is not imported."""
+    """The folder or file of a top-level module, which is not imported.
+
+    Args:
+      name: the name of the module.
+
+    Returns:
+      A path, or None.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> examination.location("no_such_module") is None
+      True
+    """
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -158,7 +223,13 @@ def location(name: str) -> str | None:
 
 
 def interpreter_options() -> list[str]:
-    """The options of the interpreter in `python OPTIONS -m PACKAGE`; none otherwise."""
+    """The options of the interpreter in `python OPTIONS -m PACKAGE`; none otherwise.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> isinstance(examination.interpreter_options(), list)
+      True
+    """
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv) + 1]
     for i, word in enumerate(before):
         if word[:1] == "-" and word[:2] != "--" and "m" in word and word[1] not in "WX":

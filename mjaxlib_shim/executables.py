@@ -62,10 +62,25 @@ def compile_module(
       devices: num_replicas * num_partitions devices, replica-major.
       options: see `compile_options`.
       host_callbacks: the Python callbacks, to which the module refers by position.
+      client: the client.
+      module: the module.
+      num_partitions: the number of partitions.
+      num_replicas: the number of replicas.
+
+    Returns:
+      A loaded executable of jaxlib.
 
     Raises:
       XlaRuntimeError: XLA cannot compile the module.
       ValueError: the number of devices is wrong, or an option is unknown.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> "sine" in executables.hlo_text(program)
+      True
     """
     settings = compile_options(
         devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
@@ -119,6 +134,15 @@ def compile_options(
     `options` by name: `xla_...` are XLA flags (bool, int, float or str), any other name
     is a field of ExecutableBuildOptions or CompileOptions, e.g.
     `allow_spmd_sharding_propagation_to_output=[True]`.
+
+    Args:
+      devices: num_replicas * num_partitions devices, replica-major.
+      num_partitions: the number of partitions.
+      num_replicas: the number of replicas.
+      options: name -> value.
+
+    Returns:
+      jaxlib's `CompileOptions`.
     """
     if len(devices) != num_replicas * num_partitions:
         raise ValueError(
@@ -141,7 +165,17 @@ def any_compile_options(
     num_replicas: int,
     options: Mapping[str, object] | None = None,
 ) -> Any:
-    """`compile_options` for ids of devices, by replica and partition; None: XLA chooses."""
+    """`compile_options` for ids of devices, by replica and partition; None: XLA chooses.
+
+    Args:
+      ids: numbers of devices, or None.
+      num_partitions: the number of partitions.
+      num_replicas: the number of replicas.
+      options: as of `compile_options`.
+
+    Returns:
+      jaxlib's `CompileOptions`.
+    """
     settings = xc.CompileOptions()
     build = settings.executable_build_options
     # XLA reads some of these from one object and some from another.
@@ -169,24 +203,53 @@ def any_compile_options(
 
 
 def cost_analysis(executable: Any) -> dict[str, float]:
-    """XLA's estimates by name ("flops", "bytes accessed", ...)."""
+    """XLA's estimates by name ("flops", "bytes accessed", ...).
+
+    Args:
+      executable: the compiled program.
+    """
     return dict(executable.cost_analysis())
 
 
 def to_hlo(module: Any) -> Any:
-    """An `ir.Module` of StableHLO as HLO: jaxlib's XlaComputation (`as_hlo_text()`, ...)."""
+    """An `ir.Module` of StableHLO as HLO: jaxlib's XlaComputation (`as_hlo_text()`, ...).
+
+    Args:
+      module: the module.
+
+    Returns:
+      An `XlaComputation`.
+
+    Example:
+      >>> from mjaxlib_shim import executables
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> "sine" in executables.to_hlo(module).as_hlo_text()
+      True
+    """
     return ext.mlir.mlir_module_to_xla_computation(
         bytecode(module), use_tuple_args=False, return_tuple=False
     )
 
 
 def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
-    """XLA's estimates for an `ir.Module` before optimization, by name."""
+    """XLA's estimates for an `ir.Module` before optimization, by name.
+
+    Args:
+      client: the client.
+      module: the module.
+
+    Returns:
+      Name -> number.
+    """
     return dict(ext.hlo_module_cost_analysis(client, to_hlo(module).get_hlo_module()))
 
 
 def memory_analysis(executable: Any) -> Any:
-    """jaxlib's CompiledMemoryStats (argument_size_in_bytes, temp_size_in_bytes, ...)."""
+    """jaxlib's CompiledMemoryStats (argument_size_in_bytes, temp_size_in_bytes, ...).
+
+    Args:
+      executable: the compiled program.
+    """
     return executable.get_compiled_memory_stats()
 
 
@@ -209,7 +272,11 @@ def programs_that_need(client: Any, size: int) -> list[tuple[int, str, Any]]:
 
 
 def hlo_text(executable: Any) -> str:
-    """The optimized HLO of all modules."""
+    """The optimized HLO of all modules.
+
+    Args:
+      executable: the compiled program.
+    """
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
 
 
@@ -220,17 +287,29 @@ _COLLECTIVE: Final = re.compile(
 
 
 def has_collectives(executable: Any) -> bool:
-    """Whether the devices of a compiled program wait for each other while it runs."""
+    """Whether the devices of a compiled program wait for each other while it runs.
+
+    Args:
+      executable: the compiled program.
+    """
     return any(_COLLECTIVE.search(module.to_string()) for module in executable.hlo_modules())
 
 
 def output_shardings(executable: Any) -> list[Any] | None:
-    """The HloSharding that the partitioner chose per output; None if it did not run."""
+    """The HloSharding that the partitioner chose per output; None if it did not run.
+
+    Args:
+      executable: the compiled program.
+    """
     return _shardings(executable.get_output_shardings())
 
 
 def parameter_shardings(executable: Any) -> list[Any] | None:
-    """The HloSharding that the partitioner chose per parameter; None if it did not run."""
+    """The HloSharding that the partitioner chose per parameter; None if it did not run.
+
+    Args:
+      executable: the compiled program.
+    """
     return _shardings(executable.get_parameter_shardings())
 
 
@@ -239,7 +318,15 @@ def _shardings(protos: Sequence[Any] | None) -> list[Any] | None:
 
 
 def serialize(client: Any, executable: Any) -> bytes:
-    """The compiled program, for the same jaxlib on the same kind of machine."""
+    """The compiled program, for the same jaxlib on the same kind of machine.
+
+    Args:
+      client: the client.
+      executable: the compiled program.
+
+    Returns:
+      Bytes.
+    """
     return bytes(client.serialize_executable(executable))
 
 
@@ -252,7 +339,19 @@ def deserialize(
     num_replicas: int = 1,
     options: Mapping[str, object] | None = None,
 ) -> Any:
-    """Loads a program from `serialize`; other arguments are as for `compile_module`."""
+    """Loads a program from `serialize`; other arguments are as for `compile_module`.
+
+    Args:
+      client: the client.
+      data: the bytes.
+      devices: the devices.
+      num_partitions: as of `compile_module`.
+      num_replicas: as of `compile_module`.
+      options: as of `compile_module`.
+
+    Returns:
+      A loaded executable of jaxlib.
+    """
     settings = compile_options(
         devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
     )

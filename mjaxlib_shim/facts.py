@@ -10,7 +10,13 @@ __all__ = ["gates"]
 
 
 def gates() -> dict[str, Any]:
-    """The version, and each gate, declared and probed, as JSON-able data."""
+    """The version, and each gate, declared and probed, as JSON-able data.
+
+    Example:
+      >>> from mjaxlib_shim import facts
+      >>> sorted(facts.gates())[0]
+      'extension_version'
+    """
     return {
         "jaxlib": jaxlib_version,
         "extension_version": extension_version,

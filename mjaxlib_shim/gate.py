@@ -16,6 +16,19 @@ class Gate(NamedTuple):
     """One place where two jaxlib releases differ.
 
     `probe()` returns True where the library has the new form; it loads nothing heavy.
+
+    Args:
+      name: its name.
+      changed: what differs.
+      since_extension_version: the number of the first release that has the new form.
+      since_release: that release.
+      why: why it matters.
+      probe: the function that looks.
+
+    Example:
+      >>> import mjaxlib_shim
+      >>> sum(gate.open for gate in mjaxlib_shim.GATES) == len(mjaxlib_shim.open_gates())
+      True
     """
 
     name: str
@@ -36,7 +49,19 @@ class Gate(NamedTuple):
 
 
 def jaxlib_file(*path: str) -> bool:
-    """Whether the installed jaxlib has a module of this path; imports nothing."""
+    """Whether the installed jaxlib has a module of this path; imports nothing.
+
+    Args:
+      path: the parts of the module's path below jaxlib.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> from mjaxlib_shim import gate
+      >>> gate.jaxlib_file("mlir", "ir"), gate.jaxlib_file("mlir", "no_such_module")
+      (True, False)
+    """
     import jaxlib
 
     *folders, name = path
@@ -45,7 +70,20 @@ def jaxlib_file(*path: str) -> bool:
 
 
 def keyword(function: object, name: str) -> bool:
-    """Whether a function of jaxlib takes an argument of this name."""
+    """Whether a function of jaxlib takes an argument of this name.
+
+    Args:
+      function: the function.
+      name: the name of the argument.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> from mjaxlib_shim import gate
+      >>> gate.keyword(lambda x: x, "x"), gate.keyword(lambda x: x, "y")
+      (True, False)
+    """
     signatures = nb_signatures(function)
     if not signatures:
         import inspect
@@ -55,7 +93,15 @@ def keyword(function: object, name: str) -> bool:
 
 
 def file_mentions(pattern: str, *path: str) -> bool:
-    """Whether a line of a Python file of jaxlib has this pattern (its import may be heavy)."""
+    """Whether a line of a Python file of jaxlib has this pattern (its import may be heavy).
+
+    Args:
+      pattern: a regular expression.
+      path: the parts of the file's path below jaxlib.
+
+    Returns:
+      A bool.
+    """
     import jaxlib
 
     with open(os.path.join(jaxlib.__path__[0], *path), encoding="utf-8") as file:

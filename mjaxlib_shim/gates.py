@@ -254,5 +254,11 @@ GATES: tuple[Gate, ...] = (
 
 
 def open_gates() -> tuple[str, ...]:
-    """Names of the gates that are open on the running jaxlib."""
+    """Names of the gates that are open on the running jaxlib.
+
+    Example:
+      >>> import mjaxlib_shim
+      >>> set(mjaxlib_shim.open_gates()) <= {gate.name for gate in mjaxlib_shim.GATES}
+      True
+    """
     return tuple(gate.name for gate in GATES if gate.open)

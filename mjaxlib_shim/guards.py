@@ -23,19 +23,38 @@ _state: Any = ext.guard_lib.thread_local_state
 
 
 def set_level(direction: str, level: str | None, everywhere: bool) -> None:
-    """Sets the level of a direction, for the process or this thread; None: not set."""
+    """Sets the level of a direction, for the process or this thread; None: not set.
+
+    Args:
+      direction: one of `DIRECTIONS`.
+      level: one of `LEVELS`, or None.
+      everywhere: whether it is for the process.
+    """
     state = ext.guard_lib.global_state() if everywhere else _state()
     setattr(state, direction, None if level is None else LEVELS[level])
 
 
 def levels() -> tuple[Any, ...]:
-    """The levels of this thread, in the form that `set_levels` takes."""
+    """The levels of this thread, in the form that `set_levels` takes.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> guards.set_levels(guards.levels())
+    """
     state = _state()
     return tuple([getattr(state, direction) for direction in DIRECTIONS])
 
 
 def set_levels(levels: tuple[Any, ...]) -> None:
-    """Sets all levels of this thread."""
+    """Sets all levels of this thread.
+
+    Args:
+      levels: levels, as `levels` gives them.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> guards.set_levels(guards.levels())
+    """
     state = _state()
     for direction, level in zip(DIRECTIONS, levels, strict=True):
         setattr(state, direction, level)
@@ -43,7 +62,13 @@ def set_levels(levels: tuple[Any, ...]) -> None:
 
 @contextmanager
 def explicit() -> Iterator[None]:
-    """Copies in the body of the `with` are explicit."""
+    """Copies in the body of the `with` are explicit.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> with guards.explicit():
+      ...   x = mjax.device_put(np.arange(3))
+    """
     state = _state()
     before = state.explicit_device_put, state.explicit_device_get
     state.explicit_device_put = state.explicit_device_get = True
@@ -55,7 +80,13 @@ def explicit() -> Iterator[None]:
 
 @contextmanager
 def unguarded() -> Iterator[None]:
-    """Allows all copies in the body of the `with`, in this thread."""
+    """Allows all copies in the body of the `with`, in this thread.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> with guards.unguarded():
+      ...   x = jnp.arange(3) + 1
+    """
     before = levels()
     set_levels((_levels.ALLOW,) * len(before))
     try:

@@ -20,13 +20,26 @@ Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
 
 def one_device_calls(has_side_effect: bool) -> bool:
     """Whether a sharding can let one device of a partitioned program call a function for all; or
-    each may call it, without side effects."""
+    each may call it, without side effects.
+
+    Args:
+      has_side_effect: whether the function has side effects.
+
+    Returns:
+      A bool.
+    """
     return gates.FFI_CALLBACKS.open or not has_side_effect
 
 
 def keeps_results() -> bool:
     """Whether results of a function with side effects come out of a `shard_map` that leaves axes
-    of the mesh to XLA."""
+    of the mesh to XLA.
+
+    Example:
+      >>> from mjaxlib_shim import host_callbacks
+      >>> host_callbacks.keeps_results() in (True, False)
+      True
+    """
     return gates.FFI_CALLBACKS.open
 
 

@@ -108,6 +108,11 @@ def new_context() -> Any:
 
     One thread at a time uses a context. It keeps everything built in it, large constants
     included, so each module has its own.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.new_context().is_registered_operation("stablehlo.add")
+      True
     """
     result = context_class()()
     result.append_dialect_registry(dialect_registry())
@@ -122,7 +127,13 @@ def new_context() -> Any:
 
 
 def full_context() -> Any:
-    """`new_context()` with all dialects that jaxlib has."""
+    """`new_context()` with all dialects that jaxlib has.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.full_context().is_registered_operation("stablehlo.add")
+      True
+    """
     result = new_context()
     dialects.mhlo.register_mhlo_dialect(result)
     result.load_all_available_dialects()
@@ -131,7 +142,13 @@ def full_context() -> Any:
 
 @functools.cache
 def context_class() -> Any:
-    """The class of contexts that know no dialect yet."""
+    """The class of contexts that know no dialect yet.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> issubclass(mlir.context_class(), mlir.ir.Context)
+      True
+    """
     base = ir.Context
 
     class Context(base):  # type: ignore[misc, valid-type]
@@ -145,7 +162,13 @@ def context_class() -> Any:
 
 
 def dialect_registry() -> Any:
-    """The registry that has `func`; a plain ir.Context() does not have it."""
+    """The registry that has `func`; a plain ir.Context() does not have it.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.full_context().is_registered_operation("stablehlo.add")
+      True
+    """
     global _dialects
     with _lock:
         if _dialects is None:
@@ -158,7 +181,14 @@ def dialect_registry() -> Any:
 
 
 def takes_literal(size: int) -> bool:
-    """Whether XLA computes correctly with a literal of so many elements."""
+    """Whether XLA computes correctly with a literal of so many elements.
+
+    Args:
+      size: the number of elements.
+
+    Returns:
+      A bool.
+    """
     return size <= 1 or gates.LITERAL_LAYOUTS.open
 
 
@@ -167,22 +197,49 @@ def folds_nan_right(platform: str) -> bool:
 
     On CPU all releases up to 0.12.0.1 may give any value. XLA computes exponentials by way of an
     integer; for LLVM the integer of NaN is poison.
+
+    Args:
+      platform: the platform.
+
+    Returns:
+      A bool.
     """
     return platform != "cpu"
 
 
 def takes_top_k(cut_by_xla: bool) -> bool:
-    """Whether chlo.top_k may be in a program, or in a part that XLA partitions."""
+    """Whether chlo.top_k may be in a program, or in a part that XLA partitions.
+
+    Args:
+      cut_by_xla: whether XLA partitions this part of the program.
+
+    Returns:
+      A bool.
+    """
     return gates.PARTITIONED_TOP_K.open or not cut_by_xla
 
 
 def joins_whole(cut_by_xla: bool) -> bool:
-    """Whether values must not be cut along a dimension of concatenation."""
+    """Whether values must not be cut along a dimension of concatenation.
+
+    Args:
+      cut_by_xla: whether XLA partitions this part of the program.
+
+    Returns:
+      A bool.
+    """
     return cut_by_xla and not gates.PARTIAL_CONCATENATE.open
 
 
 def takes_tokens(partitioned: bool) -> bool:
-    """Whether tokens may pass through a program and its regions; else booleans replace them."""
+    """Whether tokens may pass through a program and its regions; else booleans replace them.
+
+    Args:
+      partitioned: whether the program is for several devices.
+
+    Returns:
+      A bool.
+    """
     return gates.REGION_TOKENS.open or not partitioned
 
 
@@ -195,6 +252,9 @@ def bytecode(module: Any) -> bytes:
 
 def unread_use(value: Any) -> None:
     """Emits a use of an `ir.Value` without results that is never removed, nor is its operand.
+
+    Args:
+      value: the value.
 
     Raises:
       NotImplementedError: this jaxlib does not have such an operation.
@@ -219,6 +279,12 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
 
     Args:
       mode: "HIGHEST", "DEFAULT" or "TOLERANCE". Further arguments are for the last.
+      atol: the absolute tolerance.
+      rtol: the relative tolerance.
+      ulps: the tolerance in units in the last place.
+
+    Returns:
+      An `ir.Attribute`, or None.
 
     Raises:
       NotImplementedError: a tolerance, and this jaxlib has no such attribute.
@@ -234,7 +300,12 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
 
 
 def register_passes() -> None:
-    """Registers StableHLO's and CHLO's passes with `passmanager.PassManager`; idempotent."""
+    """Registers StableHLO's and CHLO's passes with `passmanager.PassManager`; idempotent.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.register_passes()
+    """
     global _passes_registered
     with _lock:
         if not _passes_registered:

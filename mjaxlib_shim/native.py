@@ -28,5 +28,17 @@ extension_version: int = xc._version
 
 
 def nb_signatures(function: Any) -> tuple[str, ...]:
-    """The C++ overloads of `function` as text; `()` if it is not a nanobind function."""
+    """The C++ overloads of `function` as text; `()` if it is not a nanobind function.
+
+    Args:
+      function: the function.
+
+    Returns:
+      A tuple of strings.
+
+    Example:
+      >>> from mjaxlib_shim import native
+      >>> native.nb_signatures(len)
+      ()
+    """
     return tuple(overload[0] for overload in getattr(function, "__nb_signature__", ()))

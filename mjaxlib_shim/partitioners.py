@@ -77,7 +77,20 @@ def _packed(shape: Any, shardings: list[Any]) -> Any:
 
 
 def tile_shape(sharding: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape of the piece on each device; the last one may be shorter."""
+    """The shape of the piece on each device; the last one may be shorter.
+
+    Args:
+      sharding: an HloSharding.
+      shape: the shape of the whole array.
+
+    Returns:
+      A tuple of ints.
+
+    Example:
+      >>> from mjaxlib_shim import partitioners, shardings
+      >>> partitioners.tile_shape(shardings.tiled((2, 1)), (4, 3))
+      (2, 3)
+    """
     whole = xc.Shape.array_shape(np.dtype(np.float32), tuple(shape))
     return tuple(sharding.tile(whole).dimensions())
 
@@ -86,7 +99,15 @@ def tile_shape(sharding: Any, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def lacks_factor_kinds(need_replication: bool, permutation: bool) -> str:
-    """The release whose rules tell these kinds of factors; empty if this one's do."""
+    """The release whose rules tell these kinds of factors; empty if this one's do.
+
+    Args:
+      need_replication: whether factors that need replication are told.
+      permutation: whether factors of permutations are told.
+
+    Returns:
+      A string.
+    """
     replicated, permuted = foreign_gates.RULE_REDUCTIONS, foreign_gates.RULE_PERMUTATIONS
     if permutation and not foreign_gates.RULE_PERMUTATIONS.open:
         return f"jaxlib {permuted.since_release} or newer"

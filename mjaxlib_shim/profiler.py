@@ -60,7 +60,14 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
 
 def heap_profile(client: Any) -> bytes:
-    """The allocations of a client's memory by place, as pprof's protocol buffer."""
+    """The allocations of a client's memory by place, as pprof's protocol buffer.
+
+    Args:
+      client: the client.
+
+    Returns:
+      Bytes.
+    """
     return bytes(client.heap_profile())
 
 

@@ -20,8 +20,19 @@ _CONNECT_TIMEOUT = 10
 def split_address(address: str) -> tuple[str, int]:
     """The host and the port of "host:port"; IPv6 hosts are written in brackets.
 
+    Args:
+      address: the address.
+
+    Returns:
+      The host, and the port as an int.
+
     Raises:
       ValueError: the port is missing, or not a number.
+
+    Example:
+      >>> from mjaxlib_shim.relay import split_address
+      >>> split_address("[::1]:8080")
+      ('::1', 8080)
     """
     host, colon, port = address.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:

@@ -19,7 +19,14 @@ _PER_VALUE = "#sdy.sharding_per_value<[", "]>"
 
 
 def names_of_attributes(attributes: Any) -> list[str]:
-    """The names in a dict of attributes, which older releases give as named attributes."""
+    """The names in a dict of attributes, which older releases give as named attributes.
+
+    Args:
+      attributes: the dict.
+
+    Returns:
+      A list of strings.
+    """
     return [a if isinstance(a, str) else a.name for a in attributes]
 
 
@@ -34,7 +41,11 @@ def _text(attributes: Any, name: str) -> str | None:
 
 
 def declared_meshes(module: Any) -> dict[str, Any]:
-    """The meshes that a module declares in a text: name -> attribute."""
+    """The meshes that a module declares in a text: name -> attribute.
+
+    Args:
+      module: the module.
+    """
     text = _text(module.operation.attributes, _MESHES)
     if text is None:
         return {}
@@ -43,7 +54,11 @@ def declared_meshes(module: Any) -> dict[str, Any]:
 
 
 def shardy_from_texts(module: Any) -> None:
-    """Replaces the texts of a module by attributes and operations of Shardy, in place."""
+    """Replaces the texts of a module by attributes and operations of Shardy, in place.
+
+    Args:
+      module: the module.
+    """
     meshes = declared_meshes(module)
     if not meshes:
         return

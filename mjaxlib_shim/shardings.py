@@ -40,12 +40,24 @@ _REPLICATED: Any = HloSharding.replicate()
 
 
 def replicated() -> Any:
-    """The HloSharding that puts the whole array on every device."""
+    """The HloSharding that puts the whole array on every device.
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.replicated().is_replicated()
+      True
+    """
     return _REPLICATED
 
 
 def manual() -> Any:
-    """The HloSharding of a value inside a manual computation."""
+    """The HloSharding of a value inside a manual computation.
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.manual().is_manual()
+      True
+    """
     return HloSharding.manual()
 
 
@@ -62,6 +74,15 @@ def tiled(
         pieces are repeated. Their product is the number of devices.
       devices: the device (an index into the sharding's devices) of each piece, in
         row-major order of the pieces; default 0, 1, 2, ...
+      replicate_last: whether the last number of `dims` counts copies.
+
+    Returns:
+      An HloSharding.
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.tiles_of(shardings.tiled((2, 1))).pieces
+      (2, 1)
     """
     count = math.prod(dims)
     order = list(range(count)) if devices is None else [int(d) for d in devices]
@@ -94,6 +115,16 @@ def single_device_sharding(device: Any, memory_kind: str | None = None) -> Any:
     Args:
       memory_kind: None for the device's default memory. (Up to jaxlib 0.4.38 that is the only
         memory, and the C++ class does not take its name.)
+      device: the device.
+
+    Returns:
+      A sharding of jaxlib.
+
+    Example:
+      >>> from mjaxlib_shim import client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> shardings.single_device_sharding(device) is shardings.single_device_sharding(device)
+      True
     """
     key = (device, memory_kind)
     try:
@@ -105,12 +136,29 @@ def single_device_sharding(device: Any, memory_kind: str | None = None) -> Any:
 def gspmd_sharding(
     devices: Sequence[Any], hlo_sharding: Any, memory_kind: str | None = None
 ) -> Any:
-    """A plain multi-device sharding."""
+    """A plain multi-device sharding.
+
+    Args:
+      devices: the devices.
+      hlo_sharding: the HloSharding.
+      memory_kind: the memory; None: the device's default.
+
+    Returns:
+      A sharding of jaxlib.
+    """
     return GSPMDSharding(tuple(devices), hlo_sharding, memory_kind)
 
 
 def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
-    """The HloSharding of a sharding for arrays of this rank."""
+    """The HloSharding of a sharding for arrays of this rank.
+
+    Args:
+      sharding: a sharding of jaxlib.
+      ndim: the number of axes.
+
+    Returns:
+      An HloSharding.
+    """
     convert = getattr(sharding, "_to_xla_hlo_sharding", None)
     return sharding._hlo_sharding if convert is None else convert(ndim)
 
@@ -122,6 +170,11 @@ class Tiles(NamedTuple):
       pieces: the number of pieces of each dimension.
       order: the device (an index into the sharding's devices) of each piece, in row-major
         order of the pieces; copies of a piece are adjacent.
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.tiles_of(shardings.tiled((2, 2)))
+      Tiles(pieces=(2, 2), order=(0, 1, 2, 3))
     """
 
     pieces: tuple[int, ...]
@@ -129,7 +182,19 @@ class Tiles(NamedTuple):
 
 
 def tiles_of(hlo_sharding: Any) -> Tiles | None:
-    """The pieces of a HloSharding; None if it is replicated, manual, or on one device."""
+    """The pieces of a HloSharding; None if it is replicated, manual, or on one device.
+
+    Args:
+      hlo_sharding: the HloSharding.
+
+    Returns:
+      `Tiles`, or None.
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.tiles_of(shardings.replicated()) is None
+      True
+    """
     if not hlo_sharding.is_tiled():
         return None
     dims = hlo_sharding.tile_assignment_dimensions()
@@ -148,8 +213,21 @@ def shard_slices(
 
     The last part of a dimension is shorter (or empty) if the pieces do not divide it.
 
+    Args:
+      hlo_sharding: the HloSharding.
+      shape: the shape.
+      num_devices: the number of devices.
+
+    Returns:
+      A list of tuples of slices.
+
     Raises:
       ValueError: a sharding without such parts (manual, maximal, for another rank).
+
+    Example:
+      >>> from mjaxlib_shim import shardings
+      >>> shardings.shard_slices(shardings.tiled((2,)), (4,), 2)
+      [(slice(0, 2, None),), (slice(2, 4, None),)]
     """
     whole = tuple(slice(0, dim) for dim in shape)
     if hlo_sharding.is_replicated():

@@ -13,6 +13,11 @@ def reporting(*packages: str) -> bool:
 
     Args:
       packages: names; one of them has to be that package.
+
+    Example:
+      >>> from mjaxlib_shim.starting import reporting
+      >>> reporting("mjax")
+      False
     """
     arguments = getattr(sys, "argv", [])
     if arguments[:1] != ["-m"] or not all(a.startswith("-") for a in arguments[1:]):

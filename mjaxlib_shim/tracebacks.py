@@ -30,7 +30,19 @@ _location = xc.Traceback.code_addr2location
 
 
 class Frame(NamedTuple):
-    """A line of a traceback; `column` counts from 0, and is None if Python does not know it."""
+    """A line of a traceback; `column` counts from 0, and is None if Python does not know it.
+
+    Args:
+      file: the file.
+      function: the name of the function.
+      line: the line.
+      column: the column, or None.
+
+    Example:
+      >>> from mjaxlib_shim.tracebacks import Frame
+      >>> Frame("a.py", "f", 3, None).line
+      3
+    """
 
     file: str
     function: str
@@ -39,7 +51,19 @@ class Frame(NamedTuple):
 
 
 def frames(traceback: Any) -> list[Frame]:
-    """The frames of a traceback, innermost first; `[]` for None."""
+    """The frames of a traceback, innermost first; `[]` for None.
+
+    Args:
+      traceback: a traceback of jaxlib, or None.
+
+    Returns:
+      A list of `Frame`s.
+
+    Example:
+      >>> from mjaxlib_shim.tracebacks import frames
+      >>> frames(None)
+      []
+    """
     if traceback is None:
         return []
     result = []
@@ -54,6 +78,12 @@ def raw_frames(traceback: Any) -> tuple[list[CodeType], list[int]]:
     """(code objects, instruction offsets), innermost first.
 
     For filters that read only file names: it does not decode. `frames` decodes.
+
+    Args:
+      traceback: a traceback of jaxlib.
+
+    Returns:
+      Two lists.
     """
     codes, offsets = traceback.raw_frames()
     return codes, offsets

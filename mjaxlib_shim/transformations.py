@@ -30,6 +30,13 @@ def register_transformation(
 def clear_transformation(name: str, stage: int) -> bool:
     """Takes a function back; returns whether there was one.
 
+    Args:
+      name: the name.
+      stage: the stage.
+
+    Returns:
+      A bool.
+
     Raises:
       NotImplementedError: this jaxlib does not do that.
     """

@@ -52,6 +52,17 @@ def make_registry(*, none_is_node: bool = True) -> Any:
     """A new registry that knows tuple, namedtuple, list and dict.
 
     `none_is_node=False` makes None a leaf.
+
+    Args:
+      none_is_node: whether None is an inner node.
+
+    Returns:
+      A registry of jaxlib.
+
+    Example:
+      >>> from mjaxlib_shim import trees
+      >>> trees.make_registry().flatten([1, (2, 3)])[0]
+      [1, 2, 3]
     """
     # On 0.4.36 a garbage collection within the constructor visits the unfinished registry, and
     # ends the process.
@@ -81,7 +92,20 @@ _registered: dict[tuple[Any, type], tuple[_Flatten, _Unflatten]] = {}
 
 
 def is_node_type(node_type: type, registry: Any = registry) -> bool:
-    """Whether instances of a type are inner nodes, by calls of `register_node`."""
+    """Whether instances of a type are inner nodes, by calls of `register_node`.
+
+    Args:
+      node_type: the type.
+      registry: the registry; default: mjax's.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> from mjaxlib_shim import trees
+      >>> trees.is_node_type(int)
+      False
+    """
     return (
         (registry, node_type) in _registered
         or node_type in (tuple, list, dict, type(None))
@@ -95,12 +119,38 @@ def node_functions(
     """The functions `flatten` and `unflatten` that `register_node` was given for a type.
 
     None: it was not called with it.
+
+    Args:
+      node_type: the type.
+      registry: the registry; default: mjax's.
+
+    Returns:
+      A pair of functions, or None.
+
+    Example:
+      >>> from mjaxlib_shim import trees
+      >>> trees.node_functions(int) is None
+      True
     """
     return _registered.get((registry, node_type))
 
 
 def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
-    """The treedef of a tuple whose elements have the given treedefs."""
+    """The treedef of a tuple whose elements have the given treedefs.
+
+    Args:
+      treedefs: the treedefs.
+      registry: the registry; default: mjax's.
+
+    Returns:
+      A treedef.
+
+    Example:
+      >>> from mjaxlib_shim import trees
+      >>> leaf = trees.registry.flatten(1)[1]
+      >>> trees.treedef_tuple([leaf, leaf]).num_leaves
+      2
+    """
     return _tuple(registry, list(treedefs))
 
 
@@ -117,6 +167,8 @@ def register_node(
       flatten: node -> (children, auxiliary data); the data are compared with == and hashed.
       unflatten: (auxiliary data, children) -> node.
       flatten_with_keys: node -> ((key, child) pairs, auxiliary data).
+      node_type: the type.
+      registry: the registry; default: mjax's.
 
     Raises:
       ValueError: the type is registered already.
@@ -133,6 +185,14 @@ if gates.TREEDEF_FROM_CHILDREN.open:
         """Inverse of `(treedef.node_data(), treedef.children())`.
 
         `node_data` is None for a leaf, else the pair (node type, auxiliary data).
+
+        Args:
+          node_data: the data of the root.
+          children: the treedefs of its children.
+          registry: the registry; default: mjax's.
+
+        Returns:
+          A treedef.
         """
         return PyTreeDef.from_node_data_and_children(registry, node_data, children)
 

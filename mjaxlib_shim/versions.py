@@ -33,6 +33,19 @@ class Release(NamedTuple):
 
     `max_python` is the newest Python that has wheels, None while the release line is
     still growing; `matrix` marks the releases on which the whole test suite runs.
+
+    Args:
+      version: its version.
+      extension_version: the number of its C++ interface.
+      stablehlo: the version of StableHLO that it writes.
+      min_python: the oldest Python that has wheels.
+      max_python: the newest one, or None.
+      matrix: whether all tests run on it.
+
+    Example:
+      >>> import mjaxlib_shim
+      >>> mjaxlib_shim.SUPPORT[0].version == mjaxlib_shim.FLOOR
+      True
     """
 
     version: str
@@ -121,6 +134,11 @@ def check(
 
     Warns:
       UntestedJaxlibWarning: newer than `NEWEST`, unless MJAX_UNTESTED_JAXLIB=ignore.
+
+    Example:
+      >>> import mjaxlib_shim
+      >>> mjaxlib_shim.check("0.6.2")
+      '0.6.2'
     """
     python = python or (sys.version_info[0], sys.version_info[1])
     if installed is None:
@@ -141,7 +159,19 @@ def check(
 
 
 def installable(python: tuple[int, int]) -> Release | None:
-    """The newest supported release that has wheels for this Python, or None."""
+    """The newest supported release that has wheels for this Python, or None.
+
+    Args:
+      python: `(major, minor)`.
+
+    Returns:
+      A `Release`, or None.
+
+    Example:
+      >>> from mjaxlib_shim.versions import installable
+      >>> installable((3, 11)).version
+      '0.10.2'
+    """
     for release in reversed(SUPPORT):
         newest_python = release.max_python
         if release.min_python <= python and (newest_python is None or python <= newest_python):
@@ -235,7 +265,19 @@ def _is_ours(file: str) -> bool:
 
 
 def pip_command(python: tuple[int, int]) -> str:
-    """The command that installs the newest supported jaxlib that has wheels for this Python."""
+    """The command that installs the newest supported jaxlib that has wheels for this Python.
+
+    Args:
+      python: `(major, minor)`.
+
+    Returns:
+      A string.
+
+    Example:
+      >>> from mjaxlib_shim.versions import pip_command
+      >>> "jaxlib" in pip_command((3, 11))
+      True
+    """
     release = installable(python)
     if release is None:
         need = installable((3, 12)) or SUPPORT[-1]

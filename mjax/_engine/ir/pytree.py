@@ -507,6 +507,7 @@ class Partial(functools.partial[R]):
       kw: arguments by name, pytrees.
 
     Example:
+      >>> import operator
       >>> add_two = Partial(operator.add, 2)
       >>> tree_leaves(add_two)
       [2]
