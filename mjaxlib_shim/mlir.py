@@ -244,7 +244,19 @@ def takes_tokens(partitioned: bool) -> bool:
 
 
 def bytecode(module: Any) -> bytes:
-    """The MLIR bytecode of an `ir.Module`."""
+    """The MLIR bytecode of an `ir.Module`.
+
+    Args:
+      module: the module.
+
+    Returns:
+      Bytes.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.bytecode(mjax.jit(lax.sin).lower(1.0).compiler_ir())[:4]
+      b'ML\xefR'
+    """
     buffer = io.BytesIO()
     module.operation.write_bytecode(file=buffer)
     return buffer.getvalue()

@@ -90,6 +90,8 @@ def lower_jaxpr_to_module(
       num_partitions: the number of its devices; that of `axis_context` is used.
       input_output_aliases: per input the result that takes over its memory, or None.
       lowering_parameters: options.
+      num_replicas, replicated_args, in_layouts, out_layouts, all_default_mem_kind: the defaults.
+      propagated_out_mem_kinds: None.
 
     Raises:
       NotImplementedError: there are several platforms, replicas, `replicated_args`, layouts, or
