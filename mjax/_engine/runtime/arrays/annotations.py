@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 import numpy as np
 
 from mjax._engine.runtime.arrays.array import Array
 
 
+@runtime_checkable
 class SupportsDType(Protocol):
     """An object with a dtype, such as `jnp.float32` or an array."""
 
