@@ -9,7 +9,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from suites import ALSO, GOALS, SUITES
+from suites import ALSO, GOALS, MISSING, SUITES
 
 HERE = Path(__file__).parent
 SAMPLES = HERE / "samples"
@@ -71,6 +71,7 @@ def tables(results):
         f"Run with {'; '.join(where)}.", "",
         *_suites(results), "", *_programs(results, GOALS), "",
         "Also tried, with programs of the same kind:", "", *_programs(results, ALSO), "",
+        "Tried, and not running:", "", *(f"- {name}: {why}" for name, why in MISSING.items()), "",
         *(["Expected failures:", "", *notes] if notes else ["None fails."])]) + "\n"
 
 

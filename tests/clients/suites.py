@@ -30,3 +30,12 @@ SUITES = [
 GOALS = ["distrax", "equinox", "jaxtyping", "lineax", "numpyro", "optimistix", "rlax"]
 #: Programs of further libraries.
 ALSO = ["diffrax", "e3nn", "flax", "flowjax", "jaxopt", "jraph", "quax"]
+
+#: What was tried and does not run, with the reason.
+MISSING = {
+    "flax.nnx 0.12.8": "its variables are mutable types of users (`hijax.MutableHiType`), which "
+                       "mjax does not have. `flax.linen` and `flax.serialization` run.",
+    "orbax-checkpoint 0.12.8": "its import replaces private functions of "
+                               "`jax.experimental.colocated_python`, which mjax does not have. "
+                               "`mjax.experimental.checkpoint` writes checkpoints.",
+}
