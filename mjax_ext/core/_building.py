@@ -21,6 +21,7 @@ from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
 from mjax._engine.transforms.batching import batched_type
 
@@ -46,7 +47,15 @@ class JaxprBuilder:
         self._interp = StageInterpreter(evaluation)
 
     def input(self, aval: ShapedArray) -> Var:
-        """A new input of the program."""
+        """A new input of the program.
+
+        Raises:
+          TypeError: `aval` is not a type.
+        """
+        if not isinstance(aval, AbstractValue):
+            msg = ("JaxprBuilder.input takes a type, such as mjax.typeof(x) or "
+                   f"core.ShapedArray(shape, dtype); got {describe_value(aval)}.")
+            raise TypeError(msg)
         return self._interp.new_arg(aval).variable
 
     def constant(self, value: Any) -> Atom:
@@ -66,10 +75,13 @@ class JaxprBuilder:
           The variable of the result, or a list of them if the primitive has multiple results.
 
         Raises:
-          TypeError: the abstract evaluation refuses the operands.
+          TypeError: the abstract evaluation refuses the operands, or a program in the params.
         """
         invars = [a if isinstance(a, (Var, Literal)) else self.constant(a) for a in operands]
-        avals, effects = primitive.infer([a.aval for a in invars], params)
+        given = [a.aval for a in invars]
+        avals, effects = primitive.infer(given, params)
+        if primitive.typecheck is not None:
+            primitive.typecheck(*given, **params)
         eqn = new_jaxpr_eqn(invars, list(map(Var, avals)), primitive, params, effects)
         self._interp.eqns.append(eqn)
         self._interp.effects |= effects

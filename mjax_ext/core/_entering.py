@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import counted
 from mjax._engine.control.branches.branches import Branches
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
@@ -67,6 +68,7 @@ def enter(definition: Any, primitive: Primitive, carried: Sequence[Any], params:
                + ("holds a function with rules, which come to custom()." if frame else
                   "does not hold programs: interpret it in apply()."))
         raise TypeError(msg)
+    primitive.check_params(params)
     return _Entering(definition, frame, params).apply(carried)
 
 
@@ -80,6 +82,10 @@ class _Entering:
 
     def apply(self, carried: Sequence[Any]) -> list[Any]:
         n, frame, held = self.frame.aside, self.frame, self.held
+        if len(carried) != n + len(held.ins):
+            msg = (f"{self.name}: the primitive takes {counted(n + len(held.ins), 'operand')}, and "
+                   f"is given data of {len(carried)}.")
+            raise TypeError(msg)
         aside = [self.array(c) for c in carried[:n]]
         data = [tree_flatten(c) for c in carried[n:]]
         for leaves, _ in data:

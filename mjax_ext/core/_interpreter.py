@@ -14,6 +14,7 @@ from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractValue, is_array_value, typeof
 from mjax._engine.tracing import interpreter as engine
+from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import axes_in_scope, call_with
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
@@ -186,6 +187,7 @@ class Interpreter:
           TypeError: `aval` gives no type, or `apply` no result or another number of them; names
             the class and the method.
         """
+        check_callable(f"{type(self).__name__}.run", f)
         interp = _Running(thread.interpreter, self)
         with axes_in_scope(interp.axes.items()), engine.running(interp):
             leaves, tree = tree_flatten(f(*[_Carrier(interp, c) for c in carried]))
@@ -216,6 +218,7 @@ class Interpreter:
           >>> Plain().on_trees(f)({"a": jnp.ones(2)}, mode="double")
           {'double': Array([2., 2.], dtype=float32)}
         """
+        check_callable(f"{type(self).__name__}.on_trees", f)
 
         def interpreted(*args: Any, **kwargs: Any) -> Any:
             given = (args, kwargs)
@@ -272,8 +275,11 @@ class _Running(engine.Interpreter):
         """The type that the function sees for the data of an argument or a result."""
         try:
             aval = self.definition.aval(carried)
-        except TypeError as error:
+        except Exception as error:
             if type(self.definition).aval is not Interpreter.aval:
+                error.add_note(f"Raised in {self.name}.aval for {describe_value(carried)}.")
+                raise
+            if not isinstance(error, TypeError):
                 raise
             msg = (f"{self.name} carries {describe_value(carried)}, whose type is not known: "
                    f"define {self.name}.aval(carried), which gives the type of the value that it "

@@ -559,3 +559,32 @@ def test_wrong_results_name_the_primitive(returned, says):
     with pytest.raises(TypeError, match=says) as caught:
         Wrong().run(lax.sin, 1.0)
     assert any("interpreted primitive 'sin'" in note for note in caught.value.__notes__)
+
+
+@pytest.mark.parametrize("method", ["run", "on_trees"])
+def test_it_interprets_functions(method):
+    with pytest.raises(TypeError, match=f"Counting.{method} expects a function, got 3 of type int"):
+        getattr(Counting(), method)(3)
+
+
+def test_what_aval_raises_names_it():
+    class Pairs(core.Interpreter):
+        def aval(self, carried):
+            return mjax.typeof(carried[0])
+
+    with pytest.raises(TypeError) as caught:
+        Pairs().run(lax.sin, 1.0)
+    assert "Raised in Pairs.aval for 1.0." in caught.value.__notes__
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda values, params: (values, {}), "'jaxpr', 'length', 'reverse', .* are missing"),
+    (lambda values, params: (values[1:], params),
+     r"Some.enter\(scan\): the primitive takes 2 operands, and is given data of 1")])
+def test_enter_takes_what_the_primitive_takes(change, text):
+    class Some(core.Interpreter):
+        def apply(self, primitive, values, params):
+            return self.enter(primitive, *change(values, params))
+
+    with pytest.raises(TypeError, match=text):
+        Some().run(lambda x: lax.fori_loop(0, 3, lambda i, x: 2.0 * x, x), 1.0)

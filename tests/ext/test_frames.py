@@ -299,3 +299,13 @@ def test_inline_of_another_number_of_operands():
     says = r"1 input, of types ~float32\[\], was given 2 operands"
     with pytest.raises(TypeError, match=says):
         mjax.jit(lambda x: p.bind(x, program=program))(1.0)
+
+
+def test_the_builder_refuses_what_does_not_fit():
+    builder = core.JaxprBuilder()
+    with pytest.raises(TypeError, match="JaxprBuilder.input takes a type, .* got a tuple of 1"):
+        builder.input((3,))
+    program = mjax.make_jaxpr(lax.sin)(np.float32(1))
+    x = builder.input(mjax.typeof(X))
+    with pytest.raises(TypeError, match="region of a program that takes float32.* applied to"):
+        builder.apply(region_p, x, program=program)
