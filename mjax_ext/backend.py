@@ -42,6 +42,9 @@ def get_backend(platform: Any = None) -> Any:
     Args:
       platform: its name; None: the default; a client is given back.
 
+    Returns:
+      A client.
+
     Raises:
       RuntimeError: the platform is unknown or does not have devices.
       TypeError: it is neither a string nor a client.
@@ -154,6 +157,9 @@ def backend_xla_version(platform: str | None = None) -> int | None:
     Args:
       platform: the name of the platform; None: the default.
 
+    Returns:
+      An int, or None.
+
     Example:
       >>> from mjax_ext import backend
       >>> backend.backend_xla_version("cpu")
@@ -245,6 +251,9 @@ def get_compile_options(num_replicas: int, num_partitions: int, device_assignmen
       fdo_profile: a profile that guides optimization.
       detailed_logging: whether XLA's logs show the program.
       backend: the client; it changes nothing.
+
+    Returns:
+      Options of jaxlib.
 
     Raises:
       ValueError: the assignment has another shape.

@@ -125,6 +125,9 @@ def extend_name_stack(name: str) -> Iterator[NameStack]:
     Args:
       name: the name.
 
+    Returns:
+      A context manager.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> with source_info_util.extend_name_stack("waves") as stack:
@@ -145,6 +148,9 @@ def transform_name_stack(name: str) -> Iterator[NameStack]:
     Args:
       name: that of a transformation.
 
+    Returns:
+      A context manager.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> with source_info_util.transform_name_stack("jvp"), mjax.named_scope("waves"):
@@ -164,6 +170,9 @@ def set_name_stack(name_stack: NameStack) -> Iterator[None]:
 
     Args:
       name_stack: the names.
+
+    Returns:
+      A context manager.
 
     Example:
       >>> from mjax_ext import source_info_util
@@ -203,6 +212,9 @@ def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iter
     Args:
       traceback: the equation's `source_info.traceback`; None: that of each call.
       name_stack: the names of scopes; None: those that are open.
+
+    Returns:
+      A context manager.
 
     Example:
       >>> from mjax_ext import core, source_info_util

@@ -66,6 +66,9 @@ def wraps(wrapped: Callable[..., Any], namestr: str | None = None, docstr: str |
         `wrapped`.
       kwargs: further values for `docstr`.
 
+    Returns:
+      A decorator.
+
     Example:
       >>> from mjax_ext import util
       >>> @util.wraps(lax.sin, namestr="timed_{fun}", docstr="{fun}, {how}.", how="with its time")

@@ -256,6 +256,9 @@ def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
     Args:
       buffer: a Buffer.
 
+    Returns:
+      A NumPy array.
+
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
       ValueError: some shards are in other processes.
@@ -324,6 +327,9 @@ def shards(buffer: Any) -> list[Any]:
 
     Args:
       buffer: a Buffer.
+
+    Returns:
+      A list of Buffers on one device each.
     """
     with without_jax:
         pieces: list[Any] = buffer._arrays
@@ -335,6 +341,9 @@ def replicated_shard(buffer: Any) -> Any:
 
     Args:
       buffer: a Buffer.
+
+    Returns:
+      A Buffer on one device.
     """
     with without_jax:
         piece: Any = buffer._fully_replicated_shard()

@@ -76,6 +76,9 @@ def deserialize_artifact(artifact: bytes, context: Any) -> Any:
       artifact: the bytes from `serialize_artifact`, or from jax.
       context: the `ir.Context` for the module.
 
+    Returns:
+      An `ir.Module`.
+
     Raises:
       ValueError: it is not an artifact that this jaxlib reads.
     """
@@ -140,6 +143,9 @@ def refine_shapes(module: Any, context: Any) -> Any:
     Args:
       module: an `ir.Module` with dynamic shapes, and custom calls of `shape_assertion`.
       context: its context.
+
+    Returns:
+      An `ir.Module`.
 
     Raises:
       ValueError: an assertion does not hold, with its text, or a shape does not follow.

@@ -42,6 +42,9 @@ def start_service(address: str, num_processes: int) -> Any:
       address: "host:port" to listen on; host `[::]` is every interface.
       num_processes: the number of clients that will connect.
 
+    Returns:
+      The service.
+
     Raises:
       XlaRuntimeError: the address cannot be listened on.
     """
@@ -129,6 +132,9 @@ def gloo_collectives(
       client: the client from `connect`.
       hostname: of this process, for the others; default: the machine's own name.
       interface: the network interface to listen on, instead of a host name.
+
+    Returns:
+      Collectives of jaxlib.
     """
     return ext.make_gloo_tcp_collectives(
         distributed_client=client, hostname=hostname, interface=interface

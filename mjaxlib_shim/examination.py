@@ -96,6 +96,9 @@ def examine(
       tolerated: stages after which the others are tried even if they fail.
       options: options of the interpreter.
       seconds: after so long the process is ended.
+
+    Returns:
+      The report.
     """
     arguments = json.dumps([sys.path, list(stages), list(tolerated)])
     try:

@@ -207,6 +207,9 @@ def cost_analysis(executable: Any) -> dict[str, float]:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      Name -> number.
     """
     return dict(executable.cost_analysis())
 
@@ -249,6 +252,9 @@ def memory_analysis(executable: Any) -> Any:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      A record of numbers of bytes.
     """
     return executable.get_compiled_memory_stats()
 
@@ -276,6 +282,9 @@ def hlo_text(executable: Any) -> str:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      A string.
     """
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
 
@@ -291,6 +300,9 @@ def has_collectives(executable: Any) -> bool:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      A bool.
     """
     return any(_COLLECTIVE.search(module.to_string()) for module in executable.hlo_modules())
 
@@ -300,6 +312,9 @@ def output_shardings(executable: Any) -> list[Any] | None:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      A list, or None.
     """
     return _shardings(executable.get_output_shardings())
 
@@ -309,6 +324,9 @@ def parameter_shardings(executable: Any) -> list[Any] | None:
 
     Args:
       executable: the compiled program.
+
+    Returns:
+      A list, or None.
     """
     return _shardings(executable.get_parameter_shardings())
 

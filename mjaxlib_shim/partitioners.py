@@ -133,6 +133,9 @@ def sharding_rule(sizes: Sequence[int], operands: Sequence[Factors], results: Se
         tell them; XLA cuts them as any other.
       need_replication: those that must not be cut; see `lacks_factor_kinds`.
       permutation: those whose pieces have to be exchanged; see `lacks_factor_kinds`.
+
+    Returns:
+      An `ir.Attribute`.
     """
     def array(dims: Factors) -> str:
         return f"[{', '.join(''.join(map(_name, dim)) for dim in dims)}]"

@@ -45,6 +45,9 @@ def declared_meshes(module: Any) -> dict[str, Any]:
 
     Args:
       module: the module.
+
+    Returns:
+      Name -> attribute.
     """
     text = _text(module.operation.attributes, _MESHES)
     if text is None:

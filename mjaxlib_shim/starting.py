@@ -14,6 +14,9 @@ def reporting(*packages: str) -> bool:
     Args:
       packages: names; one of them has to be that package.
 
+    Returns:
+      A bool.
+
     Example:
       >>> from mjaxlib_shim.starting import reporting
       >>> reporting("mjax")

@@ -126,6 +126,9 @@ def check(
         running one.
       environ: where MJAX_UNTESTED_JAXLIB is looked up; default: `os.environ`.
 
+    Returns:
+      The version.
+
     Raises:
       JaxlibMissingError: no jaxlib is installed.
       JaxlibVersionError: jaxlib is older than `FLOOR`; or newer than `NEWEST` with

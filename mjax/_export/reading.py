@@ -39,6 +39,9 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     Args:
       blob: the bytes.
 
+    Returns:
+      An `Exported`.
+
     Raises:
       TypeError: these are not bytes.
       ValueError: they are not an artifact, or it is damaged; its format or calling convention is

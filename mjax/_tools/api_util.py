@@ -128,6 +128,9 @@ def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any, *, kws: bool = F
         the latter.
       tupled_args: whether the structure is that of a tuple of arguments, for messages.
 
+    Returns:
+      A list, an entry for each leaf.
+
     Raises:
       ValueError: it is not a tree prefix.
 
@@ -250,6 +253,9 @@ def donation_vector(donate_argnums: Iterable[int], donate_argnames: Iterable[str
       in_tree: the structure of `(args, kwargs)`.
       kws: whether it has `kwargs`; else it is that of `args`.
 
+    Returns:
+      A tuple of bools.
+
     Example:
       >>> tree = mjax.tree.structure(((1, [2, 3]), {"k": 4}))
       >>> mjax.api_util.donation_vector((1,), (), tree)
@@ -272,6 +278,9 @@ def rebase_donate_argnums(donate_argnums: Iterable[int], static_argnums: Iterabl
     Args:
       donate_argnums: positions of donated arguments.
       static_argnums: positions of static ones.
+
+    Returns:
+      Tuples, in increasing order.
 
     Raises:
       ValueError: an argument is both.
@@ -395,6 +404,9 @@ def infer_argnums_and_argnames(sig: inspect.Signature, argnums: int | Iterable[i
       argnums: numbers; None: those of the names.
       argnames: names; None: those of the numbers.
 
+    Returns:
+      Two tuples: the numbers and the names.
+
     Example:
       >>> import inspect
       >>> from mjax_ext import api_util
@@ -422,6 +434,9 @@ def shaped_abstractify(x: Any) -> AbstractValue:
     Args:
       x: an array, a tracer, a number, a type, or an object such as `ShapeDtypeStruct`.
 
+    Returns:
+      An abstract value.
+
     Raises:
       TypeError: it is none of these.
 
@@ -442,6 +457,9 @@ def safe_map(f: Callable[..., Any], *args: Iterable[Any]) -> list[Any]:
       f: a function of one element of each.
       args: the sequences.
 
+    Returns:
+      A list.
+
     Raises:
       ValueError: their lengths differ.
 
@@ -459,6 +477,9 @@ def safe_zip(*args: Iterable[Any]) -> list[tuple[Any, ...]]:
 
     Args:
       args: the sequences.
+
+    Returns:
+      A list.
 
     Raises:
       ValueError: their lengths differ.

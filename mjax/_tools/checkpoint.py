@@ -129,6 +129,9 @@ def restore(directory: str | os.PathLike[str], like: Any, step: int | None = Non
         result.
       step: the checkpoint; default: the newest complete one.
 
+    Returns:
+      A tree of the structure of `like`.
+
     Raises:
       ImportError: safetensors is not installed; `mjax[checkpoint]` installs it.
       FileNotFoundError: the checkpoint does not exist, or is not complete.

@@ -68,6 +68,9 @@ def annotate_function(func: Callable[P, R], name: str | None = None, **decorator
       name: the name of the range; by default the function's.
       decorator_kwargs: numbers and strings that the viewer shows with it.
 
+    Returns:
+      A function of the same signature.
+
     Example:
       >>> @mjax.profiler.annotate_function
       ... def step(x):
@@ -165,6 +168,9 @@ def trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
       create_perfetto_trace: whether to write a file for Perfetto, too.
       profiler_options: a `ProfileOptions`.
 
+    Returns:
+      A context manager.
+
     Raises:
       RuntimeError: a profile is being recorded already.
 
@@ -222,6 +228,9 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
       port: the port to listen on.
       requires_backend: whether to initialize the devices first.
 
+    Returns:
+      The server. It ends when it is not referenced any more.
+
     Raises:
       ValueError: a server is already running.
 
@@ -265,6 +274,9 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 
     Args:
       backend: a platform's name; by default the default platform.
+
+    Returns:
+      Bytes.
 
     Example:
       >>> type(mjax.profiler.device_memory_profile())

@@ -128,6 +128,9 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
       source_info: the `source_info` of another equation; None: the present call.
       ctx: the context of another equation; None: the present one.
 
+    Returns:
+      A `JaxprEqn`.
+
     Example:
       >>> from mjax_ext import core
       >>> x, y = (core.Var(mjax.typeof(1.0)) for _ in range(2))
@@ -187,6 +190,9 @@ def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
     Args:
       jaxpr: the program.
 
+    Returns:
+      A list of pairs `(array, type)`.
+
     Example:
       >>> from mjax_ext import core
       >>> c = np.arange(3.0)
@@ -205,6 +211,9 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
       size: the number of elements.
       axis: the axis of `aval`; None: all elements have the type `aval`.
       aval: the type of all of them.
+
+    Returns:
+      A type.
 
     Raises:
       ValueError: the axis does not exist or has another size; an IndexError, too.
@@ -230,6 +239,9 @@ def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
       axis: the new axis; None: all elements are the same, and the type stays.
       aval: the type of one element.
       explicit_mesh_axis: not used: types do not have shardings.
+
+    Returns:
+      A type.
 
     Example:
       >>> from mjax_ext import core

@@ -47,6 +47,9 @@ def set_current_trace(trace: Any, check_leaks: bool = False) -> Iterator[None]:
       check_leaks: whether the trace ends with the body. Under `mjax.checking_leaks` it is then
         refused that tracers of it are still alive.
 
+    Returns:
+      A context manager.
+
     Raises:
       TypeError: it is not a trace.
       UnexpectedTracerError: tracers have leaked.
@@ -136,6 +139,9 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
     Args:
       convention: the name of the library that asks; it changes nothing.
 
+    Returns:
+      A state, which can be hashed and compared.
+
     Example:
       >>> from mjax_ext import core
       >>> before = core.get_opaque_trace_state(convention="mine")
@@ -201,6 +207,9 @@ def extend_axis_env_nd(name_size_pairs: Iterable[tuple[Any, int]]) -> Iterator[N
 
     Args:
       name_size_pairs: the name of each axis and its size.
+
+    Returns:
+      A context manager.
 
     Example:
       >>> from mjax_ext import core

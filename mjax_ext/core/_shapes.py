@@ -81,6 +81,9 @@ def concrete_or_error(force: Callable[[Any], Any] | None, val: Any, context: str
       val: the value.
       context: says in the error what the value is for.
 
+    Returns:
+      The result of `force`.
+
     Raises:
       ConcretizationTypeError: the value is a tracer without an array behind it.
 
@@ -169,6 +172,9 @@ def raise_to_shaped(aval: AbstractValue, weak_type: bool | None = None) -> Abstr
       aval: a type.
       weak_type: None: as the type is.
 
+    Returns:
+      A type.
+
     Example:
       >>> from mjax_ext import core
       >>> core.raise_to_shaped(mjax.typeof(1.0), weak_type=False)
@@ -189,6 +195,9 @@ def standard_vma_rule(prim_name: str, *avals: Any, **params: Any) -> frozenset[A
       prim_name: the name of the primitive, for messages.
       avals: types of the operands.
       params: not needed.
+
+    Returns:
+      A frozenset of names.
 
     Raises:
       TypeError: they do not vary alike.
@@ -211,6 +220,9 @@ def standard_insert_pvary(*args: Any) -> list[Any]:
 
     Args:
       args: arrays.
+
+    Returns:
+      A list of values.
 
     Example:
       >>> from mjax_ext import core
@@ -236,6 +248,9 @@ def canonicalize_shape(shape: Any, context: str = "") -> tuple[Any, ...]:
     Args:
       shape: an int, or a sequence of sizes.
       context: what the shape is for, for messages.
+
+    Returns:
+      A tuple.
 
     Raises:
       TypeError: it holds a negative size, a tracer or something else.

@@ -125,6 +125,9 @@ def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) 
       falses: the elements of the other places, in order.
       trues: the elements of these places, in order.
 
+    Returns:
+      A list.
+
     Example:
       >>> merge_lists([False, True, False], ["a", "c"], ["b"])
       ['a', 'b', 'c']

@@ -288,6 +288,9 @@ def issubdtype(a: Any, b: Any) -> bool:
       a: a dtype or what makes one, or an abstract class of dtypes.
       b: the same.
 
+    Returns:
+      A bool.
+
     Example:
       >>> mjax.dtypes.issubdtype(jnp.bfloat16, jnp.floating)
       True

@@ -250,6 +250,9 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
       dtype: a dtype in any spelling, or None for the default float.
       allow_extended_dtype: whether dtypes of keys are accepted.
 
+    Returns:
+      A dtype.
+
     Raises:
       ValueError: an extended dtype, if these are not accepted.
 

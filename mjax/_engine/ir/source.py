@@ -302,6 +302,9 @@ def summarize(source: Any, num_frames: int = 1) -> str:
       source: the `source_info` of an equation.
       num_frames: the number of frames.
 
+    Returns:
+      A string.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns

@@ -37,6 +37,9 @@ def compute_on(compute_type: str) -> Iterator[None]:
       compute_type: "device_host" (the host of the device), "device", "tpu_sparsecore", or
         "gpu_stream:N" (a stream of a GPU, by its number). XLA for CPU ignores it.
 
+    Returns:
+      A context manager, which also decorates functions.
+
     Raises:
       TypeError: by `with`: it is not a string.
       ValueError: by `with`: there is no such type.

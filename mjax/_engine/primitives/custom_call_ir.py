@@ -77,6 +77,9 @@ def ir_attribute(value: Any) -> Any:
         as keys, of such values. Python numbers have 64 bits; attributes and MLIR types are left as
         they are.
 
+    Returns:
+      An `ir.Attribute`.
+
     Raises:
       TypeError: another kind of value, or a complex number.
       OverflowError: an integer of more than 64 bits.

@@ -181,6 +181,9 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       instantiate: which results have to be results of the unknown part.
       effects_known: whether equations with effects are known when their operands are.
 
+    Returns:
+      A `PartialEvaluated`: the two parts, and which results are unknown.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(lax.sin(x), y))(1.0, 1.0)

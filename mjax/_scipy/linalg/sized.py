@@ -206,6 +206,9 @@ def hadamard(n: int, dtype: Any = int) -> Any:
       n: the number of rows and columns, a power of 2.
       dtype: its dtype.
 
+    Returns:
+      A matrix of shape `(n, n)`.
+
     Raises:
       TypeError: `n` is not an integer.
       ValueError: `n` is not a power of 2.
@@ -236,6 +239,9 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
       [n]
       scale: None; or `"sqrtn"` or `"n"`: divided by `sqrt(n)` or `n`.
       dtype: a complex dtype; None: the default complex dtype.
+
+    Returns:
+      A matrix of shape `(n, n)`.
 
     Raises:
       [not_integer]

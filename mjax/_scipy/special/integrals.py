@@ -112,6 +112,9 @@ def exp1(x: Any) -> Any:
 
     [real]
 
+    Returns:
+      An array of the shape of `x`, in a floating dtype.
+
     Source: `scipy.special.exp1`, which has complex numbers, too. Rational approximations; see
     `tables`.
 
@@ -209,6 +212,9 @@ def expn(n: Any, x: Any) -> Any:
     [broadcast] NaN for negative arguments. Not differentiable in `n`.
 
     [real]
+
+    Returns:
+      An array of the shape that `n` and `x` broadcast to, in a floating dtype.
 
     Source: `scipy.special.expn`. Algorithms: DLMF 8.19.8 and 8.19.17.
 

@@ -66,6 +66,9 @@ def closed_backward_pass(jaxpr: Jaxpr, transform_stack: bool, primals_in: Sequen
       jaxpr: the program.
       transform_stack, primals_in, cotangents_in: as for `backward_pass`.
 
+    Returns:
+      A list of cotangents.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> jaxpr = mjax.make_jaxpr(lax.neg)(1.0)

@@ -114,6 +114,9 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
       primitive: the primitive.
       primals, tangents, params: the arguments of a jvp rule.
 
+    Returns:
+      The results, and their tangents.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> out, tangent = ad.zero_jvp(lax.floor_p, [1.5], [1.0])
@@ -151,6 +154,9 @@ def linear_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[
       primitive: the primitive.
       primals, tangents, params: the arguments of a jvp rule.
 
+    Returns:
+      The results, and their tangents.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> [float(v) for v in ad.linear_jvp(lax.sub_p, [5.0, 2.0], [1.0, 10.0])]
@@ -172,6 +178,9 @@ def linear_transpose(transpose_rule: Callable[..., Any], cotangent: Any, *args: 
       args: the operands, undefined or not.
       params: the primitive's.
 
+    Returns:
+      Cotangents of the operands.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
@@ -188,6 +197,9 @@ def linear_transpose2(transpose_rule: Callable[..., Any], cotangent: Any, *args:
 
     Args:
       transpose_rule, cotangent, args, params: as for `linear_transpose`.
+
+    Returns:
+      Cotangents of the operands.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -264,6 +276,9 @@ def standard_jvp(jvprules: Sequence[Callable[..., Any] | None], primitive: Primi
       primitive: has one result.
       primals, tangents, params: the arguments of a jvp rule.
 
+    Returns:
+      The results, and their tangents.
+
     Raises:
       TypeError: there are more or fewer functions than operands.
 
@@ -289,6 +304,9 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
     Args:
       jvprules: these functions, or None, per operand.
       primitive, primals, tangents, params: as for `standard_jvp`.
+
+    Returns:
+      The results, and their tangents.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -318,6 +336,9 @@ def bilinear_transpose(lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any
       cotangent: of the result, or a `Zero`.
       x, y: the operands, one of them undefined.
       params: the primitive's.
+
+    Returns:
+      Cotangents of `x` and `y`; None for the one that is known.
 
     Example:
       >>> from mjax_ext.interpreters import ad

@@ -111,6 +111,9 @@ def jvp_subtrace(fun: Callable[..., Any], tag: Any) -> WrappedFun:
       fun: takes one value per primal, and gives a list.
       tag: a `core.TraceTag`.
 
+    Returns:
+      A `WrappedFun`.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad

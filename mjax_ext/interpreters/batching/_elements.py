@@ -113,6 +113,9 @@ def make_iota(axis_size: AxisSize) -> Any:
     Args:
       axis_size: an int, or a size of a class of `register_vmappable`.
 
+    Returns:
+      A vector of integers.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.make_iota(3)
@@ -129,6 +132,9 @@ def to_elt(trace: BatchInterpreter, get_idx: GetIdx, x: Vmappable, spec: MapSpec
       get_idx: gives the number of the element.
       x: an array, or a value of a registered class.
       spec: the axis of an array, None for the same array for all elements, or a spec.
+
+    Returns:
+      An element.
 
     Example:
       >>> from mjax_ext import core
@@ -153,6 +159,9 @@ def from_elt(trace: BatchInterpreter, axis_size: AxisSize, mesh_axis: None, sum_
       i: the number of the result, which JAX's messages name.
       x: an array, or a value of a registered class.
       spec: where the axis goes.
+
+    Returns:
+      A value, and the spec of its batch.
 
     Raises:
       ValueError: it is None, and the element depends on mapped values.
@@ -180,6 +189,9 @@ def matchaxis(axis_data: AxisData, src: Any, dst: int | None, x: Any,
       dst: its wanted place, in which case the array is repeated if need be; None: nowhere.
       x: the array.
       sum_match: whether an array that has the axis, and must not, is summed over it.
+
+    Returns:
+      An array of the dtype of `x`.
 
     Raises:
       ValueError: the array has the axis, `dst` is None, and `sum_match` false.

@@ -153,6 +153,9 @@ def vtile(f_flat: Callable[..., Any], in_axes_flat: Sequence[int | None],
       tile_size: the number of tiles; None: that of the elements, which is `vmap`.
       axis_name: the name of the axis of tiles for collectives.
 
+    Returns:
+      A `WrappedFun`.
+
     Raises:
       ValueError: at calls: no argument is mapped, or the tiles do not divide an axis.
 

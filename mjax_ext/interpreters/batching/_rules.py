@@ -46,6 +46,9 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: None = None) -> Any:
       axis: the place of the new axis.
       mesh_axis: None, as `AxisData.explicit_mesh_axis` is.
 
+    Returns:
+      An array of the dtype of `x`.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.broadcast(jnp.ones(2), 3, 0).shape
@@ -65,6 +68,9 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: None = None) -
       size: the size of the batch.
       mesh_axis: None, as `AxisData.explicit_mesh_axis` is.
 
+    Returns:
+      An array of the dtype of `x`.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.bdim_at_front(jnp.ones((2, 3)), 1, 3).shape
@@ -82,6 +88,9 @@ def moveaxis(x: Any, src: int | Sequence[int], dst: int | Sequence[int]) -> Any:
       x: an array.
       src: the axis, or several.
       dst: its place, or as many.
+
+    Returns:
+      An array of the dtype of `x`.
 
     Raises:
       ValueError: an axis is out of range, or there are more or fewer places than axes.

@@ -17,6 +17,9 @@ def module_to_string(module: Any, enable_debug_info: bool = False) -> str:
       module: the module.
       enable_debug_info: whether the text has the places that operations come from.
 
+    Returns:
+      A string.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
@@ -86,6 +89,9 @@ def serialize_portable_artifact(mlir_module: Any, target: str | None = None,
         window of jaxlib releases reads, or that of a newer operation.
       use_mixed_serialization: whether the module is for several devices, with Shardy's operations.
 
+    Returns:
+      Bytes.
+
     Raises:
       ValueError: the module has operations that artifacts, or that version, cannot hold.
 
@@ -105,6 +111,9 @@ def deserialize_portable_artifact(mlir_module: bytes, context: Any = None) -> An
     Args:
       mlir_module: the bytes.
       context: its `ir.Context`; by default a new one.
+
+    Returns:
+      An `ir.Module`.
 
     Raises:
       ValueError: it is not an artifact that this jaxlib reads.
@@ -129,6 +138,9 @@ def refine_polymorphic_shapes(mlir_module: Any, enable_shape_assertions: bool = 
       enable_shape_assertions: not read: the module's assertions of shapes are tested.
       validate_static_shapes: not read: all shapes must follow.
       enable_shardy: not read: Shardy's operations stay where this jaxlib allows it.
+
+    Returns:
+      Bytes.
 
     Raises:
       ValueError: an assertion does not hold, or a shape does not follow.

@@ -96,6 +96,9 @@ def ir_constant(val: Any, *, const_lowering: Any = None, aval: Any = None) -> An
       const_lowering: values that the function being built has already, `ctx.const_lowering`.
       aval: the type.
 
+    Returns:
+      An `ir.Value`.
+
     Raises:
       ValueError: none or several IR values represent it; `ir_constants` gives them.
       TypeError: it is not such a value.
@@ -120,6 +123,9 @@ def ir_constants(val: Any, *, const_lowering: Any = None, aval: Any = None) -> t
 
     Args:
       val, const_lowering, aval: as for `ir_constant`.
+
+    Returns:
+      A tuple of `ir.Value`s.
 
     Raises:
       TypeError: `val` is neither an array nor a number, and has no handler.

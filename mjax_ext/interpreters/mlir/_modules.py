@@ -93,6 +93,9 @@ def lower_jaxpr_to_module(
       num_replicas, replicated_args, in_layouts, out_layouts, all_default_mem_kind: the defaults.
       propagated_out_mem_kinds: None.
 
+    Returns:
+      A `LoweringResult`, with the module.
+
     Raises:
       NotImplementedError: there are several platforms, replicas, `replicated_args`, layouts, or
         memories other than the default ones.

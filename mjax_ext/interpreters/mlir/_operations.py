@@ -22,6 +22,9 @@ def full_like_aval(ctx: LoweringContext, value: Any, aval: ShapedArray) -> Any:
       value: the number.
       aval: the type.
 
+    Returns:
+      An `ir.Value`.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -44,6 +47,9 @@ def broadcast_in_dim(ctx: LoweringContext, op: Any, aval_out: ShapedArray, *,
       op: the other array, an `ir.Value`.
       aval_out: the type.
       broadcast_dimensions: for each axis of `op` an axis of the result.
+
+    Returns:
+      An `ir.Value`.
 
     Example:
       >>> from mjax_ext import core
@@ -94,6 +100,9 @@ def lower_with_sharding_in_types(ctx: LoweringContext, op: Any, aval: Any) -> An
       ctx: the context of the rule.
       op: the `ir.Value`.
       aval: its type.
+
+    Returns:
+      An `ir.Value`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

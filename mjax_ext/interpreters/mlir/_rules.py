@@ -89,6 +89,9 @@ def cache_lowering(rule: LoweringRule) -> LoweringRule:
     Args:
       rule: the other rule; it is called with operands that are arguments of the function.
 
+    Returns:
+      A lowering rule.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -139,6 +142,9 @@ def delegate_lowering(ctx: LoweringContext, lowering_fun: LoweringRule, *args: A
       args: its operands.
       ctx_override_kwargs: fields of the context that differ for it, such as `avals_in`.
 
+    Returns:
+      The IR values that the rule gives.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -168,6 +174,9 @@ def core_call_lowering(ctx: LoweringContext, *args: Any, name: str, backend: Any
       name: the name of the function.
       backend: not read.
       call_jaxpr: the program, whose inputs the operands are.
+
+    Returns:
+      A list, an IR value or a tuple of them for each result.
 
     Example:
       >>> from functools import partial

@@ -103,6 +103,9 @@ def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
       ctx_or_aval: the type, or a module context before the type. Types do not depend on it.
       aval: the type.
 
+    Returns:
+      A tuple of `ir.Type`s.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context(), mlir.ir.Location.unknown():
@@ -174,6 +177,9 @@ def unflatten_ir_values_like_types(xs: Iterable[Any], ys: Sequence[Any]) -> list
     Args:
       xs: the flat list of IR values.
       ys: for each value one MLIR type, or a tuple of types.
+
+    Returns:
+      A list, an IR value or a tuple of them for each result.
 
     Raises:
       ValueError: there are more or fewer IR values than types.

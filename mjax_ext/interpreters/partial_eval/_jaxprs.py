@@ -21,6 +21,9 @@ def close_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     Args:
       jaxpr: the program.
 
+    Returns:
+      A `Jaxpr`.
+
     Raises:
       ValueError: it has constants; `convert_constvars_jaxpr` makes inputs of them.
 
@@ -99,6 +102,9 @@ def convert_envvars_to_constvars(jaxpr: Jaxpr, num_env_vars: int) -> Jaxpr:
       jaxpr: the program.
       num_env_vars: the number of these inputs.
 
+    Returns:
+      A `Jaxpr`.
+
     Raises:
       ValueError: it has fewer inputs.
 
@@ -151,6 +157,9 @@ def move_binders_to_front(closed_jaxpr: Jaxpr, to_move: Sequence[bool]) -> Jaxpr
       closed_jaxpr: the program.
       to_move: which inputs come first.
 
+    Returns:
+      A `Jaxpr`.
+
     Raises:
       ValueError: there are more or fewer flags than inputs.
 
@@ -185,6 +194,9 @@ def move_binders_to_back(closed_jaxpr: Jaxpr, to_move: Sequence[bool]) -> Jaxpr:
       closed_jaxpr: the program.
       to_move: which inputs come last; those beyond the flags do not.
 
+    Returns:
+      A `Jaxpr`.
+
     Raises:
       ValueError: there are more flags than inputs.
 
@@ -210,6 +222,9 @@ def make_jaxpr_effects(constvars: Sequence[Var], invars: Sequence[Var], outvars:
 
     Args:
       constvars, invars, outvars, eqns: the parts of a `core.Jaxpr`.
+
+    Returns:
+      A frozenset of effects.
 
     Example:
       >>> from mjax_ext.interpreters import partial_eval

@@ -243,6 +243,10 @@ def call_partial_eval_custom_rule(jaxpr_param_name: str, params_updater: ParamsU
       res_aval: from the known params and the type of a residual inside to its type outside.
       ctx: from the params to a context in which the program is cut.
 
+    Returns:
+      The known equation, the staged one, which results are unknown, which are instantiated, and the
+      residuals.
+
     Example:
       >>> from functools import partial
       >>> from mjax_ext import core
@@ -279,6 +283,10 @@ def closed_call_partial_eval_custom_rule(
         known part has, which the staged one has, the number of residuals that the known part
         gives, the number that the staged one takes, and both params, to both params.
       jaxpr_param_name, saveable, unks_in, inst_in, eqn, res_aval, ctx: as there.
+
+    Returns:
+      The known equation, the staged one, which results are unknown, which are instantiated, and the
+      residuals.
 
     Example:
       >>> from mjax_ext.core.primitives import jit_p

@@ -136,6 +136,9 @@ def infer_lambda_input_type(axes_specs: Any, args: Sequence[Any]
       axes_specs: None. JAX's dynamic shapes named axes here.
       args: arrays.
 
+    Returns:
+      A tuple of pairs.
+
     Raises:
       NotImplementedError: there are `axes_specs`.
 
@@ -197,6 +200,9 @@ def abstract_eval_fun(fun: Callable[..., Sequence[Any]], *avals: Any,
       avals: the types.
       debug_info: names for messages.
       params: further arguments, by keyword.
+
+    Returns:
+      A list of types.
 
     Raises:
       TypeError: `fun` does not return a list of arrays, or one of `avals` is not a type.

@@ -252,6 +252,9 @@ def instantiate_const_at(trace: Any, instantiate: bool, tracer: Any) -> Any:
       instantiate: whether to make it a variable.
       tracer: the value.
 
+    Returns:
+      A value.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> ones = jnp.ones(2)

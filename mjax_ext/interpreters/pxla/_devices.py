@@ -34,6 +34,9 @@ def create_compile_options(computation: Any, tuple_args: bool, allow_prop_to_inp
       np_dev: the devices, one per partition, in an array of any shape.
       compiler_options: further options by name: XLA flags, and fields of jaxlib's classes.
 
+    Returns:
+      Options of jaxlib.
+
     Raises:
       ValueError: an option is unknown.
 
@@ -108,6 +111,9 @@ def array_mapping_to_axis_resources(array_mapping: ArrayMapping) -> PartitionSpe
     Args:
       array_mapping: name of a mesh axis -> the dimension that it cuts, major axes first.
 
+    Returns:
+      A `PartitionSpec`.
+
     Example:
       >>> from mjax_ext.interpreters import pxla
       >>> pxla.array_mapping_to_axis_resources({"x": 2, "y": 0, "z": 2})
@@ -167,6 +173,9 @@ def op_sharding_to_indices(op_sharding: Any, shape: Sequence[int], num_devices: 
       op_sharding: the sharding.
       shape: the array's shape.
       num_devices: the number of devices.
+
+    Returns:
+      A tuple of slices for each device.
 
     Raises:
       ValueError: the sharding is not of such an array.

@@ -117,6 +117,9 @@ def global_avals_to_results_handler(global_out_avals: Sequence[Any], shardings: 
       shardings: their shardings.
       committed: whether the values stay on these devices.
 
+    Returns:
+      `buffers of all results -> list of values`.
+
     Raises:
       TypeError: values of a type are not arrays, keys or tokens.
       ValueError: there are more or fewer shardings than types.

@@ -68,6 +68,9 @@ def canonicalize_dtype(x: Any, allow_opaque_dtype: bool = False) -> Any:
       x: an array, a number, or a value of a class in `canonicalize_dtype_handlers`.
       allow_opaque_dtype: not read: arrays of keys are values like others.
 
+    Returns:
+      A value.
+
     Raises:
       TypeError: it is none of these.
 

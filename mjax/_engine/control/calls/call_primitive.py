@@ -26,6 +26,9 @@ def call_impl(f: Any, *args: Any, **params: Any) -> list[Any]:
       args: its operands.
       params: the params of the primitive.
 
+    Returns:
+      A list of values.
+
     Example:
       >>> from mjax_ext import core, linear_util as lu
       >>> core.call_impl(lu.wrap_init(lambda x: [x + 1]), 1, name="region")

@@ -202,6 +202,9 @@ def wrap_init(f: Callable[..., Any], params: dict[str, Any] | None = None, *,
       params: keyword arguments of each call; hashable.
       debug_info: names for messages (`mjax.api_util.debug_info`); by default those of `f`.
 
+    Returns:
+      A `WrappedFun`.
+
     Raises:
       TypeError: `f` is not a function.
 
@@ -421,6 +424,9 @@ def annotate(f: WrappedFun, in_type: tuple[Any, ...] | None) -> WrappedFun:
     Args:
       f: a function without them.
       in_type: a tuple of types; None: leaves the function as it is.
+
+    Returns:
+      A `WrappedFun`.
 
     Raises:
       TypeError: it is not a tuple of types, or the function has types already.

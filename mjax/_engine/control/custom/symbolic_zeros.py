@@ -109,6 +109,9 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     Args:
       tree: a pytree whose leaves are `CustomVJPPrimal`s.
 
+    Returns:
+      A tree of the same structure.
+
     Raises:
       TypeError: another leaf is among them.
 

@@ -53,6 +53,9 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
       x: pytree of arrays.
       layouts: a `Layout`, or a tree of them with the structure of `x`, or a prefix of it.
 
+    Returns:
+      The same tree.
+
     Raises:
       ValueError: the layout does not name each axis once.
 

@@ -71,6 +71,9 @@ def get_serialized_proto_from_hlo_sharding(sharding: Any) -> bytes:
     Args:
       sharding: a `HloSharding`.
 
+    Returns:
+      Bytes.
+
     Raises:
       TypeError: it is something else.
 

@@ -253,6 +253,9 @@ def make_single_device_sharding(device: Any, *, memory_kind: str | None = None) 
       device: the device.
       memory_kind: which of its memories; default: its own default.
 
+    Returns:
+      A sharding.
+
     Raises:
       ValueError: the device has no such memory.
 

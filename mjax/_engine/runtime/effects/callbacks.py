@@ -290,6 +290,9 @@ def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, order
         arguments, in no order. They are not gathered then.
       kwargs: the same, by name.
 
+    Returns:
+      None.
+
     Raises:
       TypeError: `callback` is not callable.
       ValueError: `partitioned` and `ordered` in a program over several devices.
@@ -422,6 +425,9 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
         exist only at run time.
       kwargs: the same, for `{name}`.
 
+    Returns:
+      None.
+
     Raises:
       TypeError: `fmt` is not a string.
       KeyError, IndexError: the format asks for an argument that is not given.
@@ -451,6 +457,9 @@ def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
       partitioned: see `debug.print`.
       skip_format_check: see `debug.print`.
       kwargs: pytrees of arrays, for `{name}`.
+
+    Returns:
+      None.
 
     Raises:
       TypeError: `fmt` is not a string.

@@ -163,6 +163,9 @@ def pycapsule(funcptr: Any) -> Any:
     Args:
       funcptr: a `ctypes` function or pointer, or an address.
 
+    Returns:
+      A PyCapsule.
+
     Raises:
       ValueError: the pointer is null.
       TypeError: it is not a pointer.

@@ -232,6 +232,9 @@ def key_value_get(key: str, timeout: float | None = None) -> str:
       key: the key, as given to `key_value_set`.
       timeout: seconds; default: as long as all processes live.
 
+    Returns:
+      The text.
+
     Raises:
       TimeoutError: it was not set in time.
       ProcessLostError: a process is gone.

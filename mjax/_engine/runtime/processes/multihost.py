@@ -63,6 +63,9 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
       tiled: whether values are concatenated along their first axis, instead of stacked along a new
         one.
 
+    Returns:
+      A tree of NumPy arrays.
+
     Raises:
       ValueError: `tiled` and a value without axes.
 
@@ -92,6 +95,9 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     Args:
       in_tree: a tree of the same structure, types and shapes in all processes.
       is_source: whether this process is the source; default: process 0 is.
+
+    Returns:
+      A tree of NumPy arrays.
 
     Raises:
       ValueError: not exactly one process is the source.
