@@ -195,6 +195,8 @@ mask_rules[check_p] = _where
 def _batch(args: Any, dims: Any, **params: Any) -> Any:
     """Batches a check; the message shows the last failed element."""
     size = batch_size(args, dims)
+    if not size:
+        return [], []
     codes, *values = [batch_to_front(x, d, size) for x, d in zip(args, dims, strict=True)]
     numbers = iota(np.int32, size)
     last = reduce_max(select_n(ne(codes, np.int32(0)), np.zeros(size, np.int32), numbers), (0,))

@@ -64,6 +64,10 @@ def _refuse(exported: Any, index: int, what: str, wanted: Any, given: Any) -> No
         f"is called with {given}."))
 
 
+call_exported_p.without("jvp", "Its program is an artifact: call it by Exported.call, which has "
+                        "the derivatives that were exported.")
+
+
 @call_exported_p.def_batch
 def _no_batch(args: Any, dims: Any, *, exported: Any) -> Any:
     raise LazyNotImplementedError(lambda: (

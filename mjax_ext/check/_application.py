@@ -23,6 +23,7 @@ from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import random_unwrap_p, random_wrap_p
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
+from mjax._engine.tracing.user_types import Packed, pack_p
 
 #: Arrays in NumPy.
 Arrays = list[Any]
@@ -34,7 +35,8 @@ class Operand(Record):
     Attributes:
       aval: its type.
       value: the example: an array of NumPy, or what is handed to the primitive as it is.
-      kind: "array", "key", "reference" or "fixed".
+      kind: "array", "key", "reference", "packed" (a value of a user's type, by the arrays that
+        represent it) or "fixed".
     """
 
     aval: Any
@@ -47,6 +49,8 @@ def operand_of(example: Any) -> Operand:
     aval = typeof(example)
     if is_reference(aval):
         return Operand(aval, np.array(example[...]), "reference")
+    if isinstance(example, Packed):
+        return Operand(aval, [np.array(part) for part in example.parts], "packed")
     if not isinstance(aval, ShapedArray):
         return Operand(aval, example, "fixed")
     if aval.extended:
@@ -79,7 +83,7 @@ class Application:
         self.params = params
         self.examples = list(examples)
         self.operands = [operand_of(example) for example in examples]
-        self.places = [i for i, o in enumerate(self.operands) if o.kind != "fixed"]
+        self.places = [i for i, o in enumerate(self.operands) if o.kind not in ("fixed", "packed")]
         self.values: Arrays = [self.operands[i].value for i in self.places]
         self.ranks = [len(self.operands[i].aval.shape) for i in self.places]
         self.programs = any(True for _ in jaxprs_in_params(params))
@@ -122,7 +126,9 @@ class Application:
           values: arrays that stand for the operands.
           bind: applies the primitive; by default `self.bind`.
         """
-        operands: list[Any] = [operand.value for operand in self.operands]
+        operands: list[Any] = [
+            pack_p.bind(*operand.value, aval=operand.aval) if operand.kind == "packed" else
+            operand.value for operand in self.operands]
         refs = []
         for place, value in zip(self.places, values, strict=True):
             operand = self.operands[place]

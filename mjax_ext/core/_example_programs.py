@@ -14,6 +14,7 @@ import numpy as np
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax.experimental import checkify, io_callback
 from mjax.experimental.custom_partitioning import custom_partitioning
 from mjax.experimental.layout import Layout, with_layout_constraint
@@ -89,6 +90,10 @@ _APPLIED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "iota_2x32_shape": ((), {"shape": (2, 3)}),
     "linear_recurrence": ((M, N), {"axis": 1, "reverse": False}),
     "xla_metadata_value": ((X,), {"xla_metadata_kvs": (("level", 1),)}),
+    "cumulative_loop": ((M,), {"combine": mjax.make_jaxpr(lax.add)(X, X), "reverse": False}),
+    "lapack": ((MATRIX @ MATRIX.T,), {
+        "target": "lapack_spotrf_ffi", "stack": 0, "attributes": (("uplo", "L"),), "aliases": (),
+        "results": (((3, 3), np.dtype(np.float32)), ((), np.dtype(np.int32)))}),
     "symmetric_product": ((M, MATRIX[:2, :2]), {"alpha": 2.0, "beta": -0.5}),
 }
 
@@ -201,6 +206,25 @@ def _sent(x: Any) -> Any:
     sizes = jnp.where(rows == 0, 1, 0)
     return lax.ragged_all_to_all(x, x, 0 * rows, sizes, rows, jnp.where(
         lax.axis_index("i") == 0, 1, 0) + 0 * rows, axis_name="i")
+
+
+class _Two(AbstractValue):
+    """A type as users make them: two vectors."""
+
+    def __repr__(self) -> str:
+        return "Two(float32[3])"
+
+    def physical(self) -> tuple[ShapedArray, ...]:
+        return (ShapedArray((3,), np.dtype(np.float32)),) * 2
+
+
+_TWO = _Two()
+
+
+def _rematted(x: Any) -> Any:
+    f = mjax.custom_vjp(lambda x: jnp.sin(x))
+    f.defvjp(lambda x: (jnp.sin(x), jnp.cos(x)), lambda c, ct: (c * ct,), optimize_remat=True)
+    return mjax.vjp(f, x)[0]
 
 
 _CUT = P("i")
@@ -335,6 +359,7 @@ _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "custom_vmap_call": (_with_vmap, (X,)),
     "jit": (lambda x: mjax.jit(lambda x: jnp.sin(x) * 2)(x), (X,)),
     "linear_call": (_linear, (X, 2 * X)),
+    "remat_opt": (_rematted, (X,)),
     "remat2": (lambda x: mjax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))(x), (X,)),
     "scan": (lambda x: lax.scan(lambda c, x: (c * x, c + x), jnp.float32(1), x), (X,)),
     "while": (lambda x: lax.while_loop(
@@ -351,6 +376,9 @@ _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pure_callback": (lambda x: mjax.pure_callback(
         lambda x: np.sin(x), mjax.ShapeDtypeStruct((3,), "float32"), x,
         vmap_method="sequential"), (X,)),
+    # users' types
+    "pack": (lambda x: p.pack_p.bind(x, 2 * x, aval=_TWO), (X,)),
+    "unpack": (lambda x: p.unpack_p.bind(p.pack_p.bind(x, 2 * x, aval=_TWO)), (X,)),
     # devices
     "custom_partitioning": (_in_parts, (X,)),
     "inspect_sharding": (lambda x: mjax.debug.inspect_array_sharding(

@@ -10,7 +10,11 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.errors import (
+    LazyNoDerivativeError,
+    LazyNotImplementedError,
+    LazyValueError,
+)
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import check_order
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
@@ -276,7 +280,7 @@ def _ffi_call_lowering(ctx: Any, *operands: Any, target_name: str, has_side_effe
 
 def _refuse_derivatives(target: str) -> None:
     source = here()
-    raise LazyValueError(lambda: (
+    raise LazyNoDerivativeError(lambda: (
         f"ffi_call of {target!r} cannot be differentiated: mjax does not see into a foreign "
         "function. Give it a derivative by custom_jvp or custom_vjp around it, or keep it from "
         f"being differentiated by lax.stop_gradient of its operands.\n{applied_at(source)}"))

@@ -33,6 +33,7 @@ from mjax._engine.control.combining import (
     is_plain,
 )
 from mjax._engine.control.loops.looping import scan
+from mjax._engine.control.opaque_calls import one_by_one
 from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
@@ -87,6 +88,7 @@ from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+from mjax._engine.transforms.batching import AxisData
 
 # ---- reduce ----------------------------------------------------------------------------
 
@@ -254,12 +256,10 @@ def _select_and_scatter_lowering(ctx: Any, operand: Any, source: Any, init: Any,
         functools.partial(ctx.inline, scatter_jaxpr), params)]
 
 
-@select_and_scatter_p.def_batch
-def _select_and_scatter_batch(args: Any, dims: Any, **params: Any) -> Any:
-    if dims[2] is not None:
-        msg = ("select_and_scatter has no batching rule for initial values that differ within the "
-               "batch. Scatter to an array of one value, and combine with them afterwards.")
-        raise NotImplementedError(msg)
+@select_and_scatter_p.def_axis_batch
+def _select_and_scatter_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
+    if dims[2] is not None:  # XLA scatters to an array of one value
+        return one_by_one(select_and_scatter_p, axis, args, dims, params)[0], 0
     (operand, source), dim = batched_alike(args[:2], dims[:2])
     return select_and_scatter_p.bind(operand, source, args[2], **batch_windows(params, dim)), dim
 

@@ -175,6 +175,11 @@ def xla_kernel(target: str, operands: Sequence[Any], results: Sequence[Result], 
     return xla_kernel_p.bind(*operands, target=target, results=tuple(results), config=config)
 
 
+for _p in lapack_p, xla_kernel_p:
+    for _rule in "jvp", "batch":
+        _p.without(_rule, "Lowering rules make it of decompositions of stacks of matrices.")
+
+
 # ---- names -----------------------------------------------------------------------------
 
 

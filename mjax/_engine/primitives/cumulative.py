@@ -60,11 +60,13 @@ from mjax._engine.tracing.symbolic import Zero
 #: The greatest length whose sums are accurate enough without a second level.
 _FLAT = 256
 
-#: One loop along the leading axis; only lowering rules make it, so it needs no other rules.
+#: One loop along the leading axis.
 #: `combine` goes from the totals so far and the next elements to the new totals.
 cumulative_loop_p = EnginePrimitive("cumulative_loop", params={
     "combine": Jaxpr, "reverse": bool}, multiple_results=True)
 cumulative_loop_p.def_abstract_eval(lambda *xs, combine, reverse: list(xs))
+for _rule in "jvp", "batch":
+    cumulative_loop_p.without(_rule, "Lowering rules make it of the cumulative operations.")
 
 
 @cumulative_loop_p.def_lowering

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import (
+    LazyNoDerivativeError,
     LazyNotImplementedError,
     LazyTypeError,
     LazyValueError,
@@ -25,6 +26,7 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.control.calls.static_arguments import Static
+from mjax._engine.control.cast_varying import joined, varying_of, widened
 from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -61,12 +63,19 @@ def _custom_partitioning_lowering(ctx: Any, *operands: Any, call: Any, **params:
         extra_attributes={} if rule is None else {"sdy.sharding_rule": rule}).results
 
 
-def _refuse(what: str, remedy: str) -> Callable[..., Any]:
+@custom_partitioning_p.def_cast_varying
+def _cast_varying(given: Any, *, call: Jaxpr, **params: Any) -> Any:
+    """An equation that was traced elsewhere, in a shard_map."""
+    wanted = joined(given, varying_of(call))
+    return wanted, {**params, "call": widened(call, wanted)}
+
+
+def _refuse(what: str, remedy: str, error: Any = LazyNoDerivativeError) -> Callable[..., Any]:
     """A rule that says what to do in its place."""
 
     def rule(*args: Any, **params: Any) -> Any:
         source = here()
-        raise LazyNotImplementedError(lambda: (
+        raise error(lambda: (
             f"{what}: its partition is that of the function itself. {remedy} around it, of "
             f"functions that have partitions of their own if necessary.\n{applied_at(source)}"))
 
@@ -78,7 +87,7 @@ custom_partitioning_p.def_jvp(_refuse("custom_partitioning has no derivative",
 custom_partitioning_p.def_transpose(_refuse("custom_partitioning has no transpose",
                                             "Give one by custom_vjp or linear_call"))
 custom_partitioning_p.def_batch(_refuse("custom_partitioning cannot be batched",
-                                        "Give its batch by custom_vmap"))
+                                        "Give its batch by custom_vmap", LazyNotImplementedError))
 
 
 class custom_partitioning:  # a decorator

@@ -119,6 +119,10 @@ unpack_p.def_abstract_eval(part_types)
 pack_p.def_lowering(lambda ctx, *parts, aval: [parts[0] if len(parts) == 1 else parts])
 unpack_p.def_lowering(lambda ctx, value: value if type(value) is tuple else [value])
 
+for _p in pack_p, unpack_p:
+    for _rule in "jvp", "batch":
+        _p.without(_rule, "It is made where programs are compiled, after all transformations.")
+
 
 # ---- functions of objects --------------------------------------------------------------
 

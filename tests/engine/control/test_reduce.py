@@ -283,8 +283,10 @@ def test_batches_of_select_and_scatter():
         rows = [f(xs[i if axes[0] is not None else 0], ss[i if axes[1] is not None else 0])
                 for i in range(3)]
         np.testing.assert_array_equal(mjax.vmap(f, axes)(*args), np.stack(rows))
-    with pytest.raises(NotImplementedError, match="initial values that differ within the batch"):
-        mjax.vmap(lambda i: selection(xs[0], ss[0], i, (2,), (2,), ((0, 0),)))(xs[0])
+    at = lambda x, i: selection(x, ss[0], i, (2,), (2,), ((0, 0),))
+    for axes, args in [((None, 0), (xs[0], ss[0])), ((0, 0), (xs, ss[0]))]:
+        rows = [at(xs[i if axes[0] is not None else 0], ss[0][i]) for i in range(3)]
+        np.testing.assert_array_equal(mjax.vmap(at, axes)(*args), np.stack(rows))
 
 
 def test_wrong_select_and_scatter():

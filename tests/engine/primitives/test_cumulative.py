@@ -12,8 +12,8 @@ import mjax
 from mjax._engine.primitives import arithmetic
 from mjax._engine.primitives import cumulative as lax
 from mjax._engine.primitives.associative import scan_in_tree
+from mjax._engine.primitives.composed import broadcast
 from mjax._engine.primitives.cumulative import linear_recurrence_p
-from mjax._engine.primitives.shapes import broadcast
 from tests.engine.primitives.harness import Case, table
 
 INTS = "i32 i8 i16 i64 u32 u8 u16 u64"

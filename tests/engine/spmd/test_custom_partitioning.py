@@ -17,6 +17,7 @@ from mjax.experimental.custom_partitioning import (
     SdyShardingRule,
     custom_partitioning,
 )
+from mjax_ext import core
 from mjax_ext.sharding import GSPMDSharding
 
 MESH = mjax.make_mesh((4, 2), ("x", "y"))
@@ -264,6 +265,18 @@ def test_derivatives_and_batches_are_given_around_it():
         with pytest.raises(NotImplementedError, match=text) as caught:
             transform(X)
         assert __file__ in str(caught.value)
+
+
+def test_an_equation_that_was_traced_outside_of_the_shard_map():
+    sine = elementwise(jnp.sin, sharding_rule="i -> i")
+    x = np.arange(8, dtype="f4")
+    jaxpr = mjax.make_jaxpr(lambda x: sine(x))(x[:2])
+    mapped = lambda out: mjax.shard_map(
+        lambda x: core.eval_jaxpr(jaxpr, jaxpr.consts, x)[0], mesh=MESH, in_specs=P("x"),
+        out_specs=out)
+    np.testing.assert_allclose(mjax.jit(mapped(P("x")))(x), np.sin(x), rtol=1e-5)
+    with pytest.raises(ValueError, match="var"):
+        mjax.make_jaxpr(mapped(P()))(x)
 
 
 def test_arguments():

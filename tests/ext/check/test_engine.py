@@ -17,7 +17,7 @@ NONE_IN_JAX = ("jvp",), "jax has no derivative either"
 MEANT = {
     "nextafter": (("jvp",), "steps between floats are not a smooth function of them"),
     "stop_gradient": (("jvp",), "that its derivative is zero is what it is for"),
-    "scatter-apply": NONE_IN_JAX,
+    **dict.fromkeys(("scatter-apply", "select_and_scatter"), NONE_IN_JAX),
     **dict.fromkeys(("pmax", "pmin", "pmax_invariant", "pmin_invariant"), NONE_IN_JAX),
     **dict.fromkeys(("geqp3", "geqrf", "hessenberg", "householder_product", "ormqr", "schur",
                      "tridiagonal"), (("jvp",), "parts of decompositions that have derivatives")),
@@ -26,23 +26,19 @@ MEANT = {
     "linear_call": (("transpose",), "the user's transpose has to sum over devices"),
     "rng_bit_generator": (("batch",), "one key generates for the whole batch, as in jax"),
     "rng_uniform": (("determinism",), "its numbers come from the device's state"),
+    "custom_partitioning": (("batch",), "its partition is that of one element, as in jax"),
+    "call_exported": (("batch",), "its program is that of one element, as in jax"),
+    "check": (("lowering",), "compiled programs cannot raise: checkify gives them the error"),
     "random_gamma": (("jvp",), "the derivative of the distribution's quantiles, not that of the "
                      "sampler, which rejects"),
 }
 #: Those that are not checked, and why.
-LEFT_OUT = {
-    "select_and_scatter": "see select_and_scatter_add",
-    "ragged_all_to_all": "its operands describe each other; tests/engine/spmd/test_ragged.py",
-    "ffi_call": "its function is the user's", "custom_partitioning": "its function is the user's",
-    "call_exported": "its program is an artifact; tests/export",
-    "check": "it stops programs; tests/checkify",
-}
+LEFT_OUT = {"ragged_all_to_all": "its operands describe each other, differently on each device; "
+            "tests/engine/spmd/test_ragged.py"}
 #: Those without examples, and why.
 WITHOUT = {
-    "lapack": "only lowering rules make it", "cumulative_loop": "only lowering rules make it",
-    "xla_kernel": "only lowering rules make it",
-    "custom_lin": "only linearization makes it", "remat_opt": "only linearization makes it",
-    "pack": "it is of the user's types", "unpack": "it is of the user's types",
+    "xla_kernel": "its kernels are XLA's for TPUs",
+    "custom_lin": "it is a backward pass: evaluation and forward mode refuse it",
 }
 ALL = {p.name: p for p in (getattr(primitives, name) for name in primitives.__all__)}
 NAMES = sorted({*ALL} - {*LEFT_OUT, *WITHOUT})
