@@ -15,7 +15,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.ir.types import AbstractValue, ShapedArray
-from mjax.experimental import checkify, io_callback
+from mjax.experimental import checkify, hijax, io_callback
 from mjax.experimental.custom_partitioning import custom_partitioning
 from mjax.experimental.layout import Layout, with_layout_constraint
 from mjax.sharding import Mesh, SingleDeviceSharding
@@ -208,6 +208,32 @@ def _sent(x: Any) -> Any:
         lax.axis_index("i") == 0, 1, 0) + 0 * rows, axis_name="i")
 
 
+class _Doubled(hijax.VJPHiPrimitive):
+    """A linear operation that is an object."""
+
+    def __init__(self, aval: Any):
+        self.in_avals, self.out_aval, self.params = (aval,), aval, {}
+        super().__init__()
+
+    def expand(self, x: Any) -> Any:
+        return x + x
+
+    def vjp_fwd(self, nzs_in: Any, x: Any) -> Any:
+        return self(x), None
+
+    def vjp_bwd_retval(self, res: Any, ct: Any) -> Any:
+        return (self(ct),)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        return self(*primals), self(*map(hijax.instantiate_zeros, tangents))
+
+    def transpose(self, ct: Any, accum: Any) -> None:
+        accum.accum(self(ct))
+
+    def batch(self, axis_data: Any, args: Any, dims: Any) -> Any:
+        return _Doubled(mjax.typeof(args[0]))(*args), dims[0]
+
+
 class _Two(AbstractValue):
     """A type as users make them: two vectors."""
 
@@ -376,6 +402,7 @@ _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "pure_callback": (lambda x: mjax.pure_callback(
         lambda x: np.sin(x), mjax.ShapeDtypeStruct((3,), "float32"), x,
         vmap_method="sequential"), (X,)),
+    "call_hi_primitive": (lambda x: _Doubled(mjax.typeof(x))(x), (X,)),
     # users' types
     "pack": (lambda x: p.pack_p.bind(x, 2 * x, aval=_TWO), (X,)),
     "unpack": (lambda x: p.unpack_p.bind(p.pack_p.bind(x, 2 * x, aval=_TWO)), (X,)),

@@ -38,7 +38,8 @@ LEFT_OUT = {"ragged_all_to_all": "its operands describe each other, differently 
 #: Those without examples, and why.
 WITHOUT = {
     "xla_kernel": "its kernels are XLA's for TPUs",
-    "custom_lin": "it is a backward pass: evaluation and forward mode refuse it",
+    **dict.fromkeys(("custom_lin", "call_hi_primitive_linearized"),
+                    "it is a backward pass: evaluation and forward mode refuse it"),
 }
 ALL = {p.name: p for p in (getattr(primitives, name) for name in primitives.__all__)}
 NAMES = sorted({*ALL} - {*LEFT_OUT, *WITHOUT})
