@@ -25,6 +25,7 @@ from mjax._engine.ir.source import summarize
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.lowering.module import lower_to_module
 from mjax._engine.primitives.shapes import batch_size, batch_to_front, zeros_of
+from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import RULES, questions
@@ -103,7 +104,7 @@ def explain(f: Callable[..., Any], *args: Any,
 
     Raises:
       ValueError: a transformation or a platform is unknown.
-      TypeError: `transforms` or `platforms` is one name.
+      TypeError: `f` is not a function; `transforms` or `platforms` is one name.
 
     Example:
       >>> import mjax_ext
@@ -118,6 +119,7 @@ def explain(f: Callable[..., Any], *args: Any,
         if isinstance(several, str):
             msg = f"explain: {name} is a list of names, such as [{several!r}], not {several!r}."
             raise TypeError(msg)
+    check_callable("explain", f)
     asked = [mjax.default_backend()] if platforms is None else list(platforms)
     for platform in asked:
         if platform not in PLATFORMS:

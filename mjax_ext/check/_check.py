@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.types import typeof
+from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax_ext.check._batches import check_batch, check_batched_lowering
 from mjax_ext.check._derivatives import check_jvp, check_linearize, check_vjp
 from mjax_ext.check._devices import check_varying, check_varying_cotangents
@@ -96,6 +99,20 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
         msg = (f"check_primitive takes a primitive, got {primitive!r} of type "
                f"{type(primitive).__name__}.")
         raise TypeError(msg)
+    for i, example in enumerate(examples):
+        if not _is_operand(example):
+            msg = (f"check_primitive: example {i} must be an array, or another value that the "
+                   f"primitive takes; got {describe_value(example)}.")
+            raise TypeError(msg)
     run = Run(application_of(primitive, examples, params))
     check_functions(run)
     return run.take(STEPS)
+
+
+def _is_operand(value: Any) -> bool:
+    """Whether a value may be an operand: types have none."""
+    try:
+        typeof(value)
+    except TypeError:
+        return False
+    return not isinstance(value, ShapeDtypeStruct)

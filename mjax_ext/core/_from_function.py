@@ -127,7 +127,11 @@ class _Derived:
         several, who = self.applied.multiple_results, self._who()
 
         def flat(*args: Any) -> list[Any]:
-            out = self.f(*args, **params)
+            try:
+                out = self.f(*args, **params)
+            except Exception as error:
+                error.add_note(f"Raised in {who[:-1]}.")
+                raise
             outs = out if several else [out]
             if not isinstance(outs, (list, tuple)) or not all(map(is_array_value, outs)):
                 raise LazyTypeError(lambda: (

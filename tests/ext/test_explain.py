@@ -138,6 +138,8 @@ def test_unknown_names():
         mjax_ext.explain(lax.sin, X, transforms=["gard"])
     with pytest.raises(ValueError, match="unknown platform 'gpu0'"):
         mjax_ext.explain(lax.sin, X, platforms=["gpu0"])
+    with pytest.raises(TypeError, match="explain expects a function, got 3"):
+        mjax_ext.explain(3, X)
     for name, several in (("transforms", "grad"), ("platforms", "cpu")):
         text = rf"{name} is a list of names, such as \['{several}'\], not '{several}'"
         with pytest.raises(TypeError, match=text):

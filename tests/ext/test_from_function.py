@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,17 @@ def test_what_is_traced_is_an_operand():
         mjax.jit(outer)(Y)
     with pytest.raises(TypeError, match="f must be a function, not 3"):
         core.primitive_from_function("no_function", 3)
+
+
+def test_what_the_function_raises_names_the_primitive():
+    p = core.primitive_from_function("takes one", lambda x: x)
+    for call in p.bind, mjax.jit(p.bind):
+        with pytest.raises(TypeError) as caught:
+            call(1.0, 2.0)
+        assert any(re.match(r"Raised in the implementation of primitive 'takes one' \(.*:\d+\), ma",
+                            note) for note in caught.value.__notes__)
+
+
+def test_names_are_texts():
+    with pytest.raises(TypeError, match="the name of a primitive is a text, not 3 of type int"):
+        core.primitive_from_function(3, lambda x: x)

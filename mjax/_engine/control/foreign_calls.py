@@ -13,6 +13,7 @@ from typing import Any
 from mjax._engine.base.errors import (
     LazyNoDerivativeError,
     LazyNotImplementedError,
+    LazyTypeError,
     LazyValueError,
 )
 from mjax._engine.base.folding import boundary
@@ -170,7 +171,14 @@ def _configuration(ctx: Any, target: str, api_version: int, given: Any, params: 
         raise LazyValueError(lambda: (
             f"{ctx.primitive.name}: {target} is called as of api_version={api_version}, so its "
             f"backend_config is a dict of attributes, not {given!r}.\n{applied_at(ctx.source)}"))
-    return {**(given or {}), **{name: ir_attribute(value) for name, value in params.items()}}
+    found = dict(given or {})
+    for name, value in params.items():
+        try:
+            found[name] = ir_attribute(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            error.add_note(f"It is the attribute {name!r} of {target!r}.\n{applied_at(ctx.source)}")
+            raise
+    return found
 
 
 def _shape(aval: Any) -> tuple[Any, ...]:
@@ -187,6 +195,7 @@ def order_of(aval: Any, layout: Any, who: str) -> Order:
       who: the operand or result of a call, for messages.
 
     Raises:
+      TypeError: it is not a layout.
       ValueError: it has tiles, or does not name each axis once.
     """
     ndim = len(_shape(aval))
@@ -195,7 +204,12 @@ def order_of(aval: Any, layout: Any, who: str) -> Order:
     if getattr(layout, "tiling", None) is not None:
         raise LazyValueError(lambda: (
             f"{who}: {layout} has tiles, which foreign functions do not take. Leave tiling out."))
-    order = tuple(map(operator.index, getattr(layout, "major_to_minor", layout)))
+    try:
+        order = tuple(map(operator.index, getattr(layout, "major_to_minor", layout)))
+    except TypeError:
+        raise LazyTypeError(lambda: (
+            f"{who}: {layout!r} is not a layout. Give a Layout, the axes of the array, or None: "
+            "row-major.")) from None
     check_order(order, ndim, who, layout)
     return order[::-1] if hasattr(layout, "major_to_minor") else order
 

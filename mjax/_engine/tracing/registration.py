@@ -373,9 +373,17 @@ _born: dict[str, tuple[weakref.ref[Any], Birth]] = {}
 
 
 def note_birth(primitive: Any) -> None:
-    """Warns of a second primitive of one name that a user makes; called by `__init__`."""
+    """Warns of a second primitive of one name that a user makes; called by `__init__`.
+
+    Raises:
+      TypeError: the name is not a text.
+    """
     if primitive.own:
         return
+    if not isinstance(primitive.name, str):
+        name, primitive.name = primitive.name, "unnamed"
+        msg = f"the name of a primitive is a text, not {name!r} of type {type(name).__name__}."
+        raise TypeError(msg)
     frame = sys._getframe(2)
     while (frame.f_back is not None and frame.f_code.co_name == "__init__"
            and any(value is primitive for value in frame.f_locals.values())):

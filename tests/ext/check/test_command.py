@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import mjax
 from mjax_ext import core
 from mjax_ext.__main__ import COMMANDS, main
+from mjax_ext.check import check_primitive
 from tests.ext.check import faults
 
 ROOT = Path(__file__).parents[3]
@@ -95,3 +97,10 @@ def test_help(flag, capsys):
         assert ended.value.code == 0
         said = capsys.readouterr().out
         assert said.startswith(f"usage: python -m mjax_ext {name} ") and "Exit status" in said
+
+
+@pytest.mark.parametrize("example", [
+    [1.0], "a", None, mjax.typeof(faults.X), mjax.ShapeDtypeStruct((3,), "float32")])
+def test_examples_are_operands(example):
+    with pytest.raises(TypeError, match="check_primitive: example 1 must be an array"):
+        check_primitive(RIGHT, faults.X, example)

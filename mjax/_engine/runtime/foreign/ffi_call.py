@@ -62,6 +62,7 @@ def ffi_call(target_name: str, result_shape_dtypes: Any, *, has_side_effect: boo
       - JaxRuntimeError: when it is compiled: the function is not registered.
 
     Raises:
+      TypeError: `target_name` is not a text; at calls: a layout is not one, or aliases not a dict.
       ValueError: an unknown `vmap_method`; a result without `shape` and `dtype`; a number of
         layouts that differs from that of results; `legacy_backend_config` in convention 4.
 
@@ -76,6 +77,9 @@ def ffi_call(target_name: str, result_shape_dtypes: Any, *, has_side_effect: boo
 
     Source: the public interface of `jax.ffi.ffi_call`.
     """
+    if not isinstance(target_name, str):
+        msg = f"ffi_call: target_name must be a text, got {target_name!r}."
+        raise TypeError(msg)
     check_method("ffi_call", vmap_method)
     if custom_call_api_version >= TYPED and legacy_backend_config is not None:
         msg = ("ffi_call: legacy_backend_config is for functions of older calling conventions; "
@@ -132,9 +136,9 @@ def _layouts(what: str, avals: Sequence[Any], given: Sequence[Any] | None) -> tu
     orders = []
     for i, (aval, layout) in enumerate(zip(
             avals, one_for_each("ffi_call", what, avals, given), strict=True)):
-        orders.append(order_of(
-            aval, layout if layout is None or isinstance(layout, Layout) else Layout(layout),
-            f"ffi_call: {what} {i}"))
+        order = order_of(aval, layout, f"ffi_call: {what} {i}")
+        # Bare axes are major to minor here.
+        orders.append(order if layout is None or isinstance(layout, Layout) else order[::-1])
     return tuple(orders)
 
 
@@ -145,6 +149,10 @@ def _aliases(given: Mapping[int, int], avals: Sequence[Any], result_avals: Seque
     Raises:
       ValueError: one names an operand or result that does not exist, or two that differ.
     """
+    if not isinstance(given, Mapping):
+        msg = ("ffi_call: input_output_aliases must be a dict from numbers of operands to numbers "
+               f"of results, such as {{0: 0}}; got {given!r}.")
+        raise TypeError(msg)
     pairs = sorted((operator.index(i), operator.index(o)) for i, o in given.items())
     for operand, result in pairs:
         _check_end("operand", operand, len(avals))

@@ -171,6 +171,16 @@ def test_arguments_that_are_refused():
         ffi.ffi_call("f", [one, one], output_layouts=[None])
     with pytest.raises(ValueError, match="does not name each of the 2 axes"):
         ffi.ffi_call("f", one, input_layouts=[(0, 0)])(X)
+    for layout in "a", 0, mjax.experimental.layout.Layout.AUTO:
+        with pytest.raises(TypeError, match=f"ffi_call: operand 0: {layout!r} is not a layout"):
+            ffi.ffi_call("f", one, input_layouts=[layout])(X)
+    with pytest.raises(TypeError, match=r"input_output_aliases must be a dict .* got \[0\]"):
+        ffi.ffi_call("f", one, input_output_aliases=[0])(X)
+    with pytest.raises(TypeError, match="target_name must be a text, got 3"):
+        ffi.ffi_call(3, one)
+    with pytest.raises(TypeError, match="a value of type object cannot be an attr") as caught:
+        mjax.jit(lambda x: ffi.ffi_call("f", one)(x, unit=object())).lower(X)
+    assert "It is the attribute 'unit' of 'f'." in caught.value.__notes__[0]
     with pytest.raises(ValueError, match="has tiles"):
         ffi.ffi_call("f", one, output_layouts=mjax.experimental.layout.Layout((0, 1), ((2,),)))
     for aliases, text in (({1: 0}, "names operand 1, but there are 1"),
