@@ -319,6 +319,9 @@ def fmax(x1: Any, x2: Any) -> Any:
     Returns:
       An array of the shape that `x1` and `x2` broadcast to.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.fmax`.
 
     Example:
@@ -343,6 +346,9 @@ def fmin(x1: Any, x2: Any) -> Any:
 
     Returns:
       An array of the shape that `x1` and `x2` broadcast to.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.fmin`.
 

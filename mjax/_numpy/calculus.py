@@ -136,6 +136,9 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     Returns:
       An array of one axis, of the dtype of `ary`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.ediff1d`.
 
     Example:

@@ -197,6 +197,9 @@ def isreal(x: Any) -> Any:
     Returns:
       An array of the shape of `x` and dtype bool.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.isreal`.
 
     Example:
@@ -215,6 +218,9 @@ def iscomplex(x: Any) -> Any:
 
     Returns:
       An array of the shape of `x` and dtype bool.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.iscomplex`.
 
@@ -313,6 +319,9 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
     Returns:
       A bool array of the shape that `a` and `b` broadcast to.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.isclose`.
 
     Example:
@@ -341,6 +350,9 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 
     Returns:
       A bool array of shape `()`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.allclose`.
 
@@ -371,6 +383,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     Returns:
       A bool array of shape `()`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.array_equal`.
 
     Example:
@@ -397,6 +412,9 @@ def array_equiv(a1: Any, a2: Any) -> Any:
 
     Returns:
       A bool array of shape `()`; False if the shapes do not broadcast.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.array_equiv`.
 

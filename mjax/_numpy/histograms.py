@@ -166,6 +166,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     Returns:
       An array of one axis, of the inexact dtype of `a`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.histogram_bin_edges`.
 
     Example:

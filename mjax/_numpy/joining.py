@@ -201,6 +201,9 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     Returns:
       An array of at least two axes, in the common dtype or `dtype`.
 
+    Raises:
+      TypeError: the argument is not a sequence of arrays.
+
     Source: `numpy.vstack`.
 
     Example:
@@ -221,6 +224,9 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
 
     Returns:
       An array of the common dtype, or of `dtype`.
+
+    Raises:
+      TypeError: the argument is not a sequence of arrays.
 
     Source: `numpy.hstack`.
 
@@ -243,6 +249,9 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     Returns:
       An array of at least three axes, in the common dtype or `dtype`.
 
+    Raises:
+      TypeError: the argument is not a sequence of arrays.
+
     Source: `numpy.dstack`.
 
     Example:
@@ -262,6 +271,9 @@ def column_stack(tup: Any) -> Any:
 
     Returns:
       A matrix of the common dtype; an array of more axes if the arrays have more.
+
+    Raises:
+      TypeError: the argument is not a sequence of arrays.
 
     Source: `numpy.column_stack`.
 

@@ -119,6 +119,9 @@ def save(file: Any, arr: Any, allow_pickle: bool = True) -> None:
       arr: array-like.
       allow_pickle: ignored: arrays do not hold objects.
 
+    Raises:
+      TypeError: `file` is neither a path nor a file.
+
     Source: `numpy.save`.
 
     Example:
@@ -137,6 +140,9 @@ def savez(file: Any, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None
       args: arrays, which get the names "arr_0", "arr_1", ...
       allow_pickle: ignored: arrays do not hold objects.
       kwds: arrays by name.
+
+    Raises:
+      TypeError: `file` is neither a path nor a file.
 
     Source: `numpy.savez`.
 
@@ -158,6 +164,9 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
     Returns:
       An array; of an archive (`.npz`), NumPy's lazy dictionary.
+
+    Raises:
+      TypeError: `file` is neither a path nor a file.
 
     Source: `numpy.load`.
 

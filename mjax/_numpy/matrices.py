@@ -129,6 +129,9 @@ def identity(n: int, dtype: Any = None) -> Any:
     Returns:
       A matrix.
 
+    Raises:
+      TypeError: a size is not an integer.
+
     Source: `numpy.identity`.
 
     Example:
@@ -151,6 +154,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
 
     Returns:
       An array of shape `(N, M)`.
+
+    Raises:
+      TypeError: a size is not an integer.
 
     Source: `numpy.tri`.
 
@@ -332,6 +338,9 @@ def diagflat(v: Any, k: int = 0) -> Any:
     Returns:
       An array of shape `(n + |k|, n + |k|)`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.diagflat`.
 
     Example:
@@ -358,6 +367,9 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
     Returns:
       An array without these two axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.trace`.
 
@@ -393,6 +405,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     Returns:
       A pair of arrays, of row and of column indices.
 
+    Raises:
+      TypeError: a size is not an integer.
+
     Source: `numpy.tril_indices`.
 
     Example:
@@ -413,6 +428,9 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
 
     Returns:
       A pair of arrays, of row and of column indices.
+
+    Raises:
+      TypeError: a size is not an integer.
 
     Source: `numpy.triu_indices`.
 
@@ -489,6 +507,9 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
 
     Returns:
       A tuple of `ndim` equal arrays.
+
+    Raises:
+      TypeError: a size is not an integer.
 
     Source: `numpy.diag_indices`.
 

@@ -104,6 +104,9 @@ def matmul(x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type
     Returns:
       An array.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.linalg.matmul`.
 
     Example:
@@ -156,6 +159,9 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2, precision: Any = None,
 
     Returns:
       An array.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.linalg.tensordot`.
 

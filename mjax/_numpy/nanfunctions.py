@@ -64,6 +64,10 @@ def nansum(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdi
     Returns:
       An array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nansum`.
 
     Example:
@@ -89,6 +93,10 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
 
     Returns:
       An array without the axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.nanprod`.
 
@@ -126,6 +134,10 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
     Returns:
       An array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanmax`.
 
     Example:
@@ -151,6 +163,10 @@ def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
 
     Returns:
       An array without the axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.nanmin`.
 
@@ -185,6 +201,10 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     Returns:
       Integers, without the axis.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanargmax`.
 
     Example:
@@ -208,6 +228,10 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     Returns:
       Integers, without the axis.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanargmin`.
 
     Example:
@@ -230,6 +254,10 @@ def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = No
     Returns:
       An array of the shape of `a`; a vector with `axis=None`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nancumsum`.
 
     Example:
@@ -251,6 +279,10 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
 
     Returns:
       An array of the shape of `a`; a vector with `axis=None`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.nancumprod`.
 
@@ -280,6 +312,10 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     Returns:
       An array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanmean`.
 
     Example:
@@ -308,6 +344,10 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
     Returns:
       An array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanvar`.
 
     Example:
@@ -335,6 +375,10 @@ def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: None = None, ddof: 
 
     Returns:
       An array without the axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.nanstd`.
 

@@ -67,6 +67,9 @@ def polyadd(a1: Any, a2: Any) -> Any:
     Returns:
       A vector of the longer length, in the common dtype.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.polyadd`.
 
     Example:
@@ -86,6 +89,9 @@ def polysub(a1: Any, a2: Any) -> Any:
 
     Returns:
       A vector of the longer length, in the common dtype.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.polysub`.
 

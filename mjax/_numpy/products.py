@@ -367,6 +367,9 @@ def outer(a: Any, b: Any, out: None = None) -> Any:
     Returns:
       An array of shape `(m, n)`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.outer`.
 
     Example:
@@ -512,6 +515,9 @@ def kron(a: Any, b: Any) -> Any:
 
     Returns:
       An array of shape `(m_0 * n_0, m_1 * n_1, ...)`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.kron`.
 

@@ -263,6 +263,10 @@ def nanquantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_in
     Returns:
       An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanquantile`.
 
     Example:
@@ -296,6 +300,10 @@ def percentile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_inp
     Returns:
       An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.percentile`.
 
     Example:
@@ -324,6 +332,10 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: None = None,
     Returns:
       An array whose first axes are those of `q`, followed by those of `a` without the reduced axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.nanpercentile`.
 
     Example:
@@ -347,6 +359,10 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
 
     Returns:
       An array without the axes; NaN if `a` holds one.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.median`.
 
@@ -373,6 +389,10 @@ def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool 
 
     Returns:
       An array without the axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.nanmedian`.
 

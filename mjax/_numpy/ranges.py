@@ -254,6 +254,10 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     Returns:
       An array with `num` numbers along the axis.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.logspace`.
 
     Example:
@@ -290,6 +294,10 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 
     Returns:
       An array with `num` numbers along the axis.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.geomspace`.
 
@@ -387,6 +395,9 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     Returns:
       An array of shape `(len(dimensions), *dimensions)`, or a tuple.
 
+    Raises:
+      TypeError: a shape is not a sequence of integers.
+
     Source: `numpy.indices`.
 
     Example:
@@ -427,6 +438,9 @@ def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float
 
     Returns:
       The result of `function`, for arrays of indices of shape `shape`.
+
+    Raises:
+      TypeError: the first argument is not a function.
 
     Source: `numpy.fromfunction`.
 

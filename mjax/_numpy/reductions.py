@@ -206,6 +206,10 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     Returns:
       An int array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.count_nonzero`.
 
     Example:
@@ -321,6 +325,10 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
     Returns:
       A bool array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.all`.
 
     Example:
@@ -345,6 +353,10 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *,
     Returns:
       A bool array without the axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.any`.
 
     Example:
@@ -366,6 +378,10 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
     Returns:
       An array without the axes.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.ptp`.
 
@@ -471,6 +487,10 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None)
     Returns:
       An array of the shape of `a`, or of one axis.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.cumsum`.
 
     Example:
@@ -492,6 +512,10 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
 
     Returns:
       An array of the shape of `a`, or of one axis.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.cumprod`.
 
@@ -535,6 +559,10 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None,
     Returns:
       An array of the shape of `x`, with one more element along the axis if `include_initial`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.cumulative_sum`.
 
     Example:
@@ -557,6 +585,10 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None,
 
     Returns:
       An array of the shape of `x`, with one more element along the axis if `include_initial`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Source: `numpy.cumulative_prod`.
 

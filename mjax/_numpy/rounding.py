@@ -102,6 +102,9 @@ def trunc(x: Any) -> Any:
     Returns:
       An array of the shape and dtype of `x`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.trunc`.
 
     Example:
@@ -203,6 +206,9 @@ def angle(z: Any, deg: bool = False) -> Any:
     Returns:
       A real array of the shape of `z`; of the default float for integers and real scalars.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.angle`.
 
     Example:
@@ -234,6 +240,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
     Returns:
       An array of the shape and dtype of `x`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.nan_to_num`.
 
@@ -318,6 +327,9 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     Returns:
       A pair of arrays of the shape of `x`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.modf`.
 
     Example:
@@ -347,6 +359,9 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     Returns:
       A pair of arrays of the shape of `x`: mantissas in `[0.5, 1)` up to sign, and int32
       exponents.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.frexp`.
 

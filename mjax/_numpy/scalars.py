@@ -108,6 +108,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: an argument is not a dtype.
+
     Example:
       >>> jnp.issubdtype(jnp.bfloat16, jnp.floating)
       True
@@ -225,6 +228,9 @@ def shape(a: Any) -> tuple[int, ...]:
     Returns:
       A tuple of ints.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.shape`.
 
     Example:
@@ -243,6 +249,9 @@ def ndim(a: Any) -> int:
 
     Returns:
       An int.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.ndim`.
 
@@ -298,6 +307,9 @@ def iscomplexobj(x: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.iscomplexobj`.
 
     Example:
@@ -318,6 +330,9 @@ def isrealobj(x: Any) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.isrealobj`.
 

@@ -291,6 +291,9 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> A
     Returns:
       An int array of one axis.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.flatnonzero`.
 
     Example:
@@ -312,6 +315,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 
     Returns:
       An int array of shape `(size, a.ndim)`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.argwhere`.
 

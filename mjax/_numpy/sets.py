@@ -240,6 +240,9 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None
     Returns:
       A named tuple `(values, indices, inverse_indices, counts)`; NaNs are distinct.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: the array API standard, `unique_all`.
 
     Example:
@@ -261,6 +264,9 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None
 
     Returns:
       A named tuple `(values, counts)`; NaNs are distinct.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: the array API standard, `unique_counts`.
 
@@ -284,6 +290,9 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
     Returns:
       A named tuple `(values, inverse_indices)`; NaNs are distinct.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: the array API standard, `unique_inverse`.
 
     Example:
@@ -304,6 +313,9 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
 
     Returns:
       A vector of the dtype of `x`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: the array API standard, `unique_values`.
 

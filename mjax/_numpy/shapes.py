@@ -143,6 +143,9 @@ def ravel(a: Any, order: str = "C", *, out_sharding: Any = None) -> Any:
     Returns:
       An array of shape `(n_0 * n_1 * ...,)`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.ravel`.
 
     Example:
@@ -419,6 +422,9 @@ def atleast_1d(*arys: Any) -> Any:
     Returns:
       An array, or a list of them for several arguments.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.atleast_1d`.
 
     Example:
@@ -438,6 +444,9 @@ def atleast_2d(*arys: Any) -> Any:
     Returns:
       An array, or a list of them for several arguments.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.atleast_2d`.
 
     Example:
@@ -456,6 +465,9 @@ def atleast_3d(*arys: Any) -> Any:
 
     Returns:
       An array, or a list of them for several arguments.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.atleast_3d`.
 

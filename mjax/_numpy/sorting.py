@@ -161,6 +161,9 @@ def sort_complex(a: Any) -> Any:
     Returns:
       A complex array.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `numpy.sort_complex`.
 
     Example:

@@ -81,6 +81,10 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims
     Returns:
       An array without the axes. Means of 16-bit floats are computed in 32 bits.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Source: `numpy.mean`.
 
     Example:
@@ -390,6 +394,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
 
     Returns:
       An array of shape `(variables, variables)`, or `()` for one variable.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `numpy.corrcoef`.
 

@@ -377,6 +377,9 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     Returns:
       A `ufunc`.
 
+    Raises:
+      TypeError: the first argument is not a function.
+
     Source: `numpy.frompyfunc`.
 
     Example:

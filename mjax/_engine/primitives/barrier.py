@@ -47,6 +47,9 @@ def optimization_barrier(operand: Any, /) -> Any:
     Returns:
       The same tree of the same values.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.optimization_barrier({"x": jnp.ones(2)})
       {'x': Array([1., 1.], dtype=float32)}

@@ -95,6 +95,9 @@ def empty(shape: Sequence[int], dtype: Any) -> Any:
     Returns:
       An array of this shape and dtype.
 
+    Raises:
+      TypeError: a shape is not a sequence of integers.
+
     Example:
       >>> lax.empty((2, 3), "float32").shape
       (2, 3)
@@ -201,6 +204,9 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     Returns:
       An array of the dtype of `x`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.broadcast_to_rank(jnp.ones(3), 2).shape
       (1, 3)
@@ -218,6 +224,9 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 
     Returns:
       An array of the dtype of `arr`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Example:
       >>> lax.broadcast_like(1.0, jnp.zeros(2))
@@ -258,6 +267,9 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 
     Returns:
       An array of shape `(*sizes, *operand.shape)` and the dtype of `operand`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Example:
       >>> lax.broadcast(jnp.ones(3), (2,)).shape

@@ -54,6 +54,9 @@ def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Any, precis
     Returns:
       An array with axes (batch, feature, spatial ...).
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.conv(jnp.ones((1, 1, 4)), jnp.ones((1, 1, 2)), (1,), "SAME")
       Array([[[2., 2., 2., 1.]]], dtype=float32)
@@ -81,6 +84,9 @@ def conv_with_general_padding(lhs: Any, rhs: Any, window_strides: Sequence[int],
 
     Returns:
       An array with axes (batch, feature, spatial ...).
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Example:
       >>> x, kernel = jnp.array([[[1.0, 2.0, 3.0]]]), jnp.array([[[1.0, 10.0]]])
@@ -363,6 +369,9 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
     Returns:
       A tuple of ints.
 
+    Raises:
+      TypeError: a shape is not a sequence of integers.
+
     Example:
       >>> lax.conv_shape_tuple((1, 2, 5, 6), (4, 2, 3, 2), (2, 1), "SAME")
       (1, 4, 3, 6)
@@ -397,6 +406,9 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     Returns:
       A tuple of ints.
 
+    Raises:
+      TypeError: a shape is not a sequence of integers.
+
     Example:
       >>> lax.conv_general_shape_tuple((1, 5, 6, 2), (3, 2, 2, 4), (2, 1), "SAME",
       ...                              ("NHWC", "HWIO", "NHWC"))
@@ -423,6 +435,9 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
 
     Returns:
       A tuple of ints.
+
+    Raises:
+      TypeError: a shape is not a sequence of integers.
 
     Example:
       >>> lax.conv_transpose_shape_tuple((1, 5, 6, 2), (3, 2, 2, 4), (2, 1), "SAME",

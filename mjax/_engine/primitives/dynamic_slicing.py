@@ -214,6 +214,10 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     Returns:
       An array of the dtype of `operand`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Example:
       >>> lax.dynamic_slice_in_dim(jnp.arange(5), 2, 2)
       Array([2, 3], dtype=int32)
@@ -239,6 +243,10 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
 
     Returns:
       An array of the dtype of `operand`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Example:
       >>> lax.dynamic_index_in_dim(jnp.arange(6).reshape(3, 2), 1, keepdims=False)
@@ -352,6 +360,10 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
     Returns:
       An array of the shape and dtype of `operand`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
+
     Example:
       >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, 0)
       Array([0., 1., 1., 0.], dtype=float32)
@@ -376,6 +388,10 @@ def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int
 
     Returns:
       An array of the shape and dtype of `operand`.
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
+      ValueError: an axis is out of range.
 
     Example:
       >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 7.0, 1, 0)

@@ -260,6 +260,11 @@ def public_function(primitive: Primitive, name: str, doc: str, args: str = "x",
             raise
 
     def binary(x: Any, y: Any) -> Any:
+        """
+
+        Raises:
+          TypeError: an argument is not an array or scalar.
+        """
         try:
             return thread.interpreter.process(primitive, (x, y), {})
         except Exception as error:
@@ -321,6 +326,8 @@ def _documentation(name: str, doc: str, args: str, kinds: str, example: str,
     if "Returns:" not in doc:
         head, raises, tail = doc.partition("\n\nRaises:")
         doc = f"{head}\n\nReturns:\n  {_returned(args, kinds, result)}{raises}{tail}"
+    if "Raises:" not in doc:
+        doc += "\n\nRaises:\n  TypeError: another dtype, or shapes that do not fit."
     if example:
         given, _, shown = example.partition(" -> ")
         call = f"lax.{name}({given})"

@@ -192,6 +192,9 @@ def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
     Returns:
       An array without these axes.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.reduce_sum(jnp.array([[1, 2], [3, 4]]), (0,))
       Array([4, 6], dtype=int32)

@@ -185,6 +185,9 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
     Returns:
       Sorted keys and the values beside them.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.sort_key_val(jnp.array([3, 1, 2]), jnp.array([30, 10, 20]))
       (Array([1, 2, 3], dtype=int32), Array([10, 20, 30], dtype=int32))

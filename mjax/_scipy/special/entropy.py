@@ -77,6 +77,9 @@ def xlogy(x: Any, y: Any) -> Any:
 
     [broadcast]
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `scipy.special.xlogy`. Derivatives are those of the product: infinite and NaN at
     `y = 0`.
 
@@ -97,6 +100,9 @@ def xlog1py(x: Any, y: Any) -> Any:
       [y]
 
     [broadcast]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.xlog1py`. Derivatives are those of the product: infinite and NaN at
     `y = -1`.
@@ -216,6 +222,9 @@ def logit(x: Any) -> Any:
 
     [one]
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `scipy.special.logit`.
 
     Example:
@@ -234,6 +243,9 @@ def expit(x: Any) -> Any:
       [x]
 
     [one]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.expit`.
 
@@ -279,6 +291,9 @@ def boxcox(x: Any, lmbda: Any) -> Any:
 
     [broadcast]
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `scipy.special.boxcox`.
 
     Example:
@@ -299,6 +314,9 @@ def boxcox1p(x: Any, lmbda: Any) -> Any:
       lmbda: array or scalar, the exponent.
 
     [broadcast]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.boxcox1p`.
 

@@ -143,6 +143,9 @@ def wofz(z: Any) -> Any:
     Returns:
       A complex array of the shape of `z`.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `scipy.special.wofz`. Algorithm: Weideman 1994, "Computation of the complex error
     function"; accurate to 13 digits in complex128.
 
@@ -194,6 +197,9 @@ def erfcx(x: Any) -> Any:
       [x]
 
     [one]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.erfcx`. Complex numbers: `wofz`.
 

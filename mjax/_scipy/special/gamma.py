@@ -159,6 +159,9 @@ def gamma(x: Any) -> Any:
 
     [one]
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Source: `scipy.special.gamma`. Complex numbers: `loggamma`.
 
     Example:
@@ -180,6 +183,9 @@ def loggamma(x: Any) -> Any:
       [x]
 
     [one]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.loggamma`, which is infinite at 0. Complex numbers: Hare 1997,
     "Computing the principal branch of log-Gamma".
@@ -301,6 +307,9 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
       repetition: whether a thing may be chosen more than once.
 
     [broadcast]
+
+    Raises:
+      TypeError: an argument is not an array or scalar.
 
     Source: `scipy.special.comb`, which also has exact integers.
 

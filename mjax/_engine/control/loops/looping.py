@@ -300,6 +300,9 @@ def map(f: Callable[[X], Y], xs: X, *, batch_size: int | None = None) -> Y:
     Returns:
       The results stacked along a new leading axis.
 
+    Raises:
+      TypeError: the first argument is not a function.
+
     Example:
       >>> mjax.lax.map(lambda x: x * x, mjax.numpy.arange(3))
       Array([0, 1, 4], dtype=int32)

@@ -127,6 +127,9 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     Returns:
       An array of the shape and dtype of `x`, where `shape` and `dtype` are not given.
 
+    Raises:
+      TypeError: an argument is not an array or scalar.
+
     Example:
       >>> lax.full_like(jnp.zeros(2), 7.0)
       Array([7., 7.], dtype=float32)
