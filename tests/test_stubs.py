@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import functools
 import importlib
 import inspect
 import pathlib
+import types
+import typing
 
+import numpy as np
 import pytest
 
 import mjax
@@ -79,6 +84,56 @@ def test_a_stub_has_the_names_and_parameters_of_its_module(path):
         named = {parameter for given in narrower for parameter, kind, _ in given
                  if kind != "positional"}
         assert named <= {parameter for parameter, *_ in real}, name
+
+
+def _holds(value, hint):
+    """Whether a value is of a type, as far as this can be told."""
+    kind, parts = typing.get_origin(hint), typing.get_args(hint)
+    if hint is typing.Any or isinstance(hint, typing.TypeVar):
+        return True
+    if kind in (typing.Union, types.UnionType):
+        return any(_holds(value, part) for part in parts)
+    if kind is tuple and isinstance(value, tuple):
+        parts = parts[:1] * len(value) if parts[-1] is ... else parts
+        return len(value) == len(parts) and all(map(_holds, value, parts))
+    if kind is list and isinstance(value, list):
+        return all(_holds(element, parts[0]) for element in value)
+    return isinstance(value, type(None) if hint is None else kind or hint)
+
+
+def _results(tree):
+    """Function of a stub -> the types of results of its overloads."""
+    imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    namespace = {}
+    exec(compile(ast.Module(imports, []), "<stub>", "exec"), namespace)
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            hint = eval(ast.unparse(node.returns), namespace)
+            found.setdefault(node.name, []).append(hint)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", STUBS, ids=_module)
+def test_examples_give_what_a_stub_says(path, monkeypatch):
+    module, wrong = importlib.import_module(_module(path)), []
+    for name, hints in _results(ast.parse(path.read_text())).items():
+        function = getattr(module, name)
+
+        @functools.wraps(function)
+        def checked(*args, function=function, name=name, hints=hints, **kwargs):
+            result = function(*args, **kwargs)
+            if not any(_holds(result, hint) for hint in hints):
+                wrong.append(f"{name} gave a {type(result).__name__}")
+            return result
+
+        monkeypatch.setattr(module, name, checked)
+        names = {"mjax": mjax, "jnp": mjax.numpy, "lax": mjax.lax, "random": mjax.random, "np": np}
+        example = doctest.DocTestParser().get_doctest(
+            inspect.getdoc(function) or "", names, name, None, None)
+        doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None)
+    assert not wrong
 
 
 def test_arrays_have_the_methods_that_checkers_see():

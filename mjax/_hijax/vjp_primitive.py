@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from mjax._engine.base.util import selected
 from mjax._engine.control.calls.static_arguments import Static
-from mjax._engine.ir.pytree import tree_flatten, tree_leaves
+from mjax._engine.ir.pytree import PyTreeDef, tree_flatten, tree_leaves
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.tangents import instantiate
 from mjax._engine.tracing.symbolic import Zero
@@ -83,6 +83,10 @@ class VJPHiPrimitive:
     in_avals: tuple[Any, ...]
     out_aval: Any
     params: dict[str, Hashable]
+    in_avals_flat: list[Any]
+    in_tree: PyTreeDef
+    out_avals_flat: list[Any]
+    out_tree: PyTreeDef
     effects: ClassVar[frozenset[Any]] = frozenset()
     #: The operation whose rules this one has, vectorized.
     vectorizes: Any = None

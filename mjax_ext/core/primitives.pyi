@@ -29,6 +29,8 @@ bessel_i1e_p: Primitive
 bitcast_convert_type_p: Primitive
 broadcast_in_dim_p: Primitive
 call_exported_p: Primitive
+call_hi_primitive_linearized_p: Primitive
+call_hi_primitive_p: Primitive
 call_p: Primitive
 cbrt_p: Primitive
 ceil_p: Primitive

@@ -62,8 +62,9 @@ def incomplete(package: str) -> list[str]:
     unknown, untyped = [], []
     for symbol in report["symbols"]:
         reasons = [" ".join(d["message"].split()) for d in symbol["diagnostics"]
-                   if not d["message"].startswith(("No docstring", "One or more default"))]
-        if not symbol["isTypeKnown"] and reasons:  # others are made of these
+                   if not d["message"].startswith(("No docstring", "One or more default"))
+                   and ("partially" not in d["message"] or "argument" in d["message"])]
+        if not symbol["isTypeKnown"] and reasons:  # others are made of these in part
             (untyped if symbol["isTypeAmbiguous"] else unknown).append(
                 f"{symbol['name']}: {'; '.join(reasons)}")
     if share >= SHARES[package]:

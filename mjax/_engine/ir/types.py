@@ -301,10 +301,7 @@ class ShapedArray(AbstractValue):
                             False, self.varying),)
 
     # JAX's spellings, which downstream interpreters call.
-    to_tangent_aval: Final = to_tangent
     to_cotangent_aval: Final = to_tangent
-    to_ct_aval: Final = to_tangent
-    at_least_vspace: Final = to_tangent
 
     @property
     def manual_axis_type(self) -> ManualAxisType:
@@ -386,7 +383,6 @@ class AbstractToken(AbstractValue):
     def _refuse(self, method: str, what: str) -> NoReturn:
         raise token_lacks(method)
 
-    to_tangent_aval: Final = AbstractValue.to_tangent
     to_cotangent_aval: Final = AbstractValue.to_tangent
 
     def physical(self) -> tuple[ShapedArray, ...]:

@@ -77,4 +77,4 @@ class EffectTypes:
 
 
 #: The effects that bodies of loops and branches may have.
-control_flow_allowed_effects = EffectTypes("control_flow")
+control_flow_allowed_effects: EffectTypes = EffectTypes("control_flow")

@@ -25,6 +25,7 @@ class Zero:
     """
 
     __slots__ = ("aval",)
+    aval: Any
     #: The array of zeros; `primitives/tangents.py` defines it.
     instantiate: Callable[[Zero], Any]
 
