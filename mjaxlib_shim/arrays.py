@@ -132,6 +132,14 @@ if gates.ENABLE_X64.open:
 
         Returns:
           `array -> Buffer`.
+
+        Example:
+          >>> from mjaxlib_shim import arrays, client, shardings
+          >>> device = client.client_for("cpu").local_devices()[0]
+          >>> aval = arrays.PlainAval((3,), np.dtype("float32"))
+          >>> put = arrays.putter(aval, shardings.single_device_sharding(device), device)
+          >>> arrays.to_numpy(put(np.ones(3, "float32")))
+          array([1., 1., 1.], dtype=float32)
         """
         (force, semantics), devices = _COPY["during_call"], [device]
         return lambda value: _device_put(
@@ -236,6 +244,16 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
 
     Returns:
       A Buffer.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> first, second = client.cpu_client(2).local_devices()
+      >>> aval = arrays.PlainAval((), np.dtype("float32"))
+      >>> buffer = arrays.put(np.float32(3.0).reshape(()), aval,
+      ...                     shardings.single_device_sharding(first), first)
+      >>> copied = arrays.copy_to_device(buffer, second, shardings.single_device_sharding(second))
+      >>> float(arrays.to_numpy(copied))
+      3.0
     """
     semantics = ext.ArrayCopySemantics.REUSE_INPUT
     return ext.batched_copy_array_to_devices_with_sharding(
@@ -262,6 +280,15 @@ def to_numpy(buffer: Any) -> np.ndarray[Any, Any]:
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
       ValueError: some shards are in other processes.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> value = np.arange(3, dtype="float32")
+      >>> aval = arrays.PlainAval(value.shape, value.dtype)
+      >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+      >>> arrays.to_numpy(buffer).flags.writeable
+      False
     """
     # A view of memory that a failed computation never got would abort the process.
     buffer.block_until_ready()
@@ -318,6 +345,14 @@ def copy_to_host_async(buffer: Any) -> None:
 
     Args:
       buffer: a Buffer.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> value = np.arange(3, dtype="float32")
+      >>> aval = arrays.PlainAval(value.shape, value.dtype)
+      >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+      >>> arrays.copy_to_host_async(buffer)
     """
     buffer._copy_single_device_array_to_host_async()
 
@@ -330,6 +365,15 @@ def shards(buffer: Any) -> list[Any]:
 
     Returns:
       A list of Buffers on one device each.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> value = np.arange(3, dtype="float32")
+      >>> aval = arrays.PlainAval(value.shape, value.dtype)
+      >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+      >>> len(arrays.shards(buffer))
+      1
     """
     with without_jax:
         pieces: list[Any] = buffer._arrays
@@ -344,6 +388,15 @@ def replicated_shard(buffer: Any) -> Any:
 
     Returns:
       A Buffer on one device.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> value = np.arange(3, dtype="float32")
+      >>> aval = arrays.PlainAval(value.shape, value.dtype)
+      >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+      >>> arrays.to_numpy(arrays.replicated_shard(buffer)).shape
+      (3,)
     """
     with without_jax:
         piece: Any = buffer._fully_replicated_shard()
@@ -385,6 +438,15 @@ def unsafe_pointer(buffer: Any) -> int:
 
     Raises:
       XlaRuntimeError: the Buffer was deleted, or the computation that makes it failed.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> value = np.arange(3, dtype="float32")
+      >>> aval = arrays.PlainAval(value.shape, value.dtype)
+      >>> buffer = arrays.put(value, aval, shardings.single_device_sharding(device), device)
+      >>> arrays.unsafe_pointer(buffer) > 0
+      True
     """
     buffer.block_until_ready()
     with without_jax:

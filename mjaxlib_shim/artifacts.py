@@ -81,6 +81,13 @@ def deserialize_artifact(artifact: bytes, context: Any) -> Any:
 
     Raises:
       ValueError: it is not an artifact that this jaxlib reads.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts, mlir
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> data = artifacts.serialize_artifact(module, partitioned=False)
+      >>> "stablehlo.sine" in str(artifacts.deserialize_artifact(data, mlir.full_context()))
+      True
     """
     try:
         if artifact_gates.ARTIFACT_CONTEXT.open:
@@ -177,6 +184,10 @@ def keep_literals(operation: Any) -> None:
 
     Args:
       operation: an `ir.Module`, or an operation in it.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts
+      >>> artifacts.keep_literals(mjax.jit(lax.sin).lower(1.0).compiler_ir())
     """
     for region in operation.operation.regions:
         for block in region:

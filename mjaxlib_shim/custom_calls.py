@@ -171,6 +171,11 @@ def lacks_tokens(platform: str) -> str:
 
     Returns:
       A string.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> isinstance(custom_calls.lacks_tokens("cpu"), str)
+      True
     """
     gate = foreign_gates.FFI_TOKENS
     done = foreign_gates.FFI_TOKENS.open or platform != "cpu"
@@ -298,6 +303,12 @@ def register_lapack() -> None:
 
     Call it when a program that uses one is lowered, not before: it imports scipy, whose
     LAPACK jaxlib calls (0.3 to 0.7 s).
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.register_lapack()
+      >>> "lapack_spotrf_ffi" in custom_calls.custom_call_targets()
+      True
     """
     global _lapack_ready
     with _lock:
@@ -323,6 +334,10 @@ def prepare_target(name: str) -> None:
 
     Args:
       name: the name of the target.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.prepare_target("not one of them")
     """
     if name.startswith(_LAPACK):
         register_lapack()

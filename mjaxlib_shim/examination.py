@@ -73,6 +73,12 @@ class Examination(NamedTuple):
       ended_in: the stage in which the process ended; None: it went through.
       how: how it ended.
       stderr: the last lines of its error output.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> report = examination.examine(["no_such_module"])
+      >>> list(report.outcomes)
+      ['no_such_module']
     """
 
     outcomes: dict[str, dict[str, Any]]
@@ -99,6 +105,11 @@ def examine(
 
     Returns:
       The report.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> examination.examine(["json"]).ended_in is None
+      True
     """
     arguments = json.dumps([sys.path, list(stages), list(tolerated)])
     try:
@@ -135,6 +146,12 @@ def findings_of(
 
     Returns:
       A list of findings.
+
+    Example:
+      >>> from mjaxlib_shim import examination
+      >>> report = examination.examine(["no_such_module"])
+      >>> examination.findings_of(report, [], (3, 11))
+      []
     """
     found: list[Finding] = []
     for name in requirements:

@@ -143,6 +143,12 @@ def compile_options(
 
     Returns:
       jaxlib's `CompileOptions`.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> devices = client.cpu_client(2).local_devices()
+      >>> executables.compile_options(devices, num_partitions=2).num_partitions
+      2
     """
     if len(devices) != num_replicas * num_partitions:
         raise ValueError(
@@ -175,6 +181,11 @@ def any_compile_options(
 
     Returns:
       jaxlib's `CompileOptions`.
+
+    Example:
+      >>> from mjaxlib_shim import executables
+      >>> executables.any_compile_options(None, num_partitions=1, num_replicas=2).num_replicas
+      2
     """
     settings = xc.CompileOptions()
     build = settings.executable_build_options
@@ -210,6 +221,14 @@ def cost_analysis(executable: Any) -> dict[str, float]:
 
     Returns:
       Name -> number.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> "bytes accessed" in executables.cost_analysis(program)
+      True
     """
     return dict(executable.cost_analysis())
 
@@ -243,6 +262,13 @@ def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
 
     Returns:
       Name -> number.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> costs = executables.cost_before_compiling(client.client_for("cpu"), module)
+      >>> costs["transcendentals"]
+      1.0
     """
     return dict(ext.hlo_module_cost_analysis(client, to_hlo(module).get_hlo_module()))
 
@@ -255,6 +281,14 @@ def memory_analysis(executable: Any) -> Any:
 
     Returns:
       A record of numbers of bytes.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> executables.memory_analysis(program).output_size_in_bytes
+      4
     """
     return executable.get_compiled_memory_stats()
 
@@ -285,6 +319,14 @@ def hlo_text(executable: Any) -> str:
 
     Returns:
       A string.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> executables.hlo_text(program)[:9]
+      'HloModule'
     """
     return "\n\n".join(module.to_string() for module in executable.hlo_modules())
 
@@ -303,6 +345,14 @@ def has_collectives(executable: Any) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> executables.has_collectives(program)
+      False
     """
     return any(_COLLECTIVE.search(module.to_string()) for module in executable.hlo_modules())
 
@@ -315,6 +365,14 @@ def output_shardings(executable: Any) -> list[Any] | None:
 
     Returns:
       A list, or None.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> executables.output_shardings(program) is None
+      True
     """
     return _shardings(executable.get_output_shardings())
 
@@ -327,6 +385,14 @@ def parameter_shardings(executable: Any) -> list[Any] | None:
 
     Returns:
       A list, or None.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> executables.parameter_shardings(program) is None
+      True
     """
     return _shardings(executable.get_parameter_shardings())
 
@@ -344,6 +410,15 @@ def serialize(client: Any, executable: Any) -> bytes:
 
     Returns:
       Bytes.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module, devices = mjax.jit(lax.sin).lower(1.0).compiler_ir(), cpu.local_devices()[:1]
+      >>> data = executables.serialize(cpu, executables.compile_module(cpu, module, devices))
+      >>> program = executables.deserialize(cpu, data, devices)
+      >>> executables.hlo_text(program)[:9]
+      'HloModule'
     """
     return bytes(client.serialize_executable(executable))
 
@@ -369,6 +444,15 @@ def deserialize(
 
     Returns:
       A loaded executable of jaxlib.
+
+    Example:
+      >>> from mjaxlib_shim import client, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module, devices = mjax.jit(lax.sin).lower(1.0).compiler_ir(), cpu.local_devices()[:1]
+      >>> data = executables.serialize(cpu, executables.compile_module(cpu, module, devices))
+      >>> program = executables.deserialize(cpu, data, devices)
+      >>> executables.hlo_text(program)[:9]
+      'HloModule'
     """
     settings = compile_options(
         devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options

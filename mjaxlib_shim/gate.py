@@ -101,6 +101,11 @@ def file_mentions(pattern: str, *path: str) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import gate
+      >>> gate.file_mentions("__version__", "version.py")
+      True
     """
     import jaxlib
 

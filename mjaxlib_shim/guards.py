@@ -29,6 +29,11 @@ def set_level(direction: str, level: str | None, everywhere: bool) -> None:
       direction: one of `DIRECTIONS`.
       level: one of `LEVELS`, or None.
       everywhere: whether it is for the process.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> guards.set_level("host_to_device", "allow", everywhere=False)
+      >>> guards.set_level("host_to_device", None, everywhere=False)
     """
     state = ext.guard_lib.global_state() if everywhere else _state()
     setattr(state, direction, None if level is None else LEVELS[level])

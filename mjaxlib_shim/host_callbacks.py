@@ -27,6 +27,11 @@ def one_device_calls(has_side_effect: bool) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import host_callbacks
+      >>> host_callbacks.one_device_calls(True) in (True, False)
+      True
     """
     return gates.FFI_CALLBACKS.open or not has_side_effect
 
@@ -47,6 +52,11 @@ def lacks_pieces() -> str:
     """The release that lets each device call a function with its own pieces of a sharded array.
 
     It is empty if this release can do so.
+
+    Example:
+      >>> from mjaxlib_shim import host_callbacks
+      >>> isinstance(host_callbacks.lacks_pieces(), str)
+      True
     """
     gate = gates.FFI_CALLBACKS
     return "" if gate.open else f"jaxlib {gate.since_release} or newer"

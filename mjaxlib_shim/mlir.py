@@ -188,6 +188,11 @@ def takes_literal(size: int) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.takes_literal(1)
+      True
     """
     return size <= 1 or gates.LITERAL_LAYOUTS.open
 
@@ -203,6 +208,11 @@ def folds_nan_right(platform: str) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.folds_nan_right("cpu")
+      False
     """
     return platform != "cpu"
 
@@ -215,6 +225,11 @@ def takes_top_k(cut_by_xla: bool) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.takes_top_k(cut_by_xla=False)
+      True
     """
     return gates.PARTITIONED_TOP_K.open or not cut_by_xla
 
@@ -227,6 +242,11 @@ def joins_whole(cut_by_xla: bool) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.joins_whole(cut_by_xla=False)
+      False
     """
     return cut_by_xla and not gates.PARTIAL_CONCATENATE.open
 
@@ -239,6 +259,11 @@ def takes_tokens(partitioned: bool) -> bool:
 
     Returns:
       A bool.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.takes_tokens(partitioned=False)
+      True
     """
     return gates.REGION_TOKENS.open or not partitioned
 
@@ -300,6 +325,12 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
 
     Raises:
       NotImplementedError: a tolerance, and this jaxlib has no such attribute.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> with mlir.new_context():
+      ...   print(mlir.result_accuracy("HIGHEST"))
+      #stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<HIGHEST>>
     """
     if gates.RESULT_ACCURACY.open:
         return hlo.ResultAccuracyAttr.get(atol, rtol, ulps, mode)

@@ -21,6 +21,11 @@ class Part(NamedTuple):
     Attributes:
       shape, dtype: those of the whole array.
       sharding: how XLA cuts it, a HloSharding; None: not known.
+
+    Example:
+      >>> from mjaxlib_shim import partitioners
+      >>> partitioners.Part((2, 3), np.dtype("float32"), None).shape
+      (2, 3)
     """
 
     shape: tuple[int, ...]
@@ -107,6 +112,11 @@ def lacks_factor_kinds(need_replication: bool, permutation: bool) -> str:
 
     Returns:
       A string.
+
+    Example:
+      >>> from mjaxlib_shim import partitioners
+      >>> partitioners.lacks_factor_kinds(False, False)
+      ''
     """
     replicated, permuted = foreign_gates.RULE_REDUCTIONS, foreign_gates.RULE_PERMUTATIONS
     if permutation and not foreign_gates.RULE_PERMUTATIONS.open:

@@ -67,6 +67,11 @@ def heap_profile(client: Any) -> bytes:
 
     Returns:
       Bytes.
+
+    Example:
+      >>> from mjaxlib_shim import client, profiler
+      >>> isinstance(profiler.heap_profile(client.client_for("cpu")), bytes)
+      True
     """
     return bytes(client.heap_profile())
 

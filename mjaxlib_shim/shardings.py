@@ -145,6 +145,13 @@ def gspmd_sharding(
 
     Returns:
       A sharding of jaxlib.
+
+    Example:
+      >>> from mjaxlib_shim import client, shardings
+      >>> devices = client.cpu_client(2).local_devices()
+      >>> sharding = shardings.gspmd_sharding(devices, shardings.tiled((2,)))
+      >>> shardings.tiles_of(shardings.hlo_sharding_of(sharding, 1)).pieces
+      (2,)
     """
     return GSPMDSharding(tuple(devices), hlo_sharding, memory_kind)
 
@@ -158,6 +165,13 @@ def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
 
     Returns:
       An HloSharding.
+
+    Example:
+      >>> from mjaxlib_shim import client, shardings
+      >>> devices = client.cpu_client(2).local_devices()
+      >>> sharding = shardings.gspmd_sharding(devices, shardings.tiled((2,)))
+      >>> shardings.tiles_of(shardings.hlo_sharding_of(sharding, 1)).pieces
+      (2,)
     """
     convert = getattr(sharding, "_to_xla_hlo_sharding", None)
     return sharding._hlo_sharding if convert is None else convert(ndim)

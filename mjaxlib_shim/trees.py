@@ -172,6 +172,17 @@ def register_node(
 
     Raises:
       ValueError: the type is registered already.
+
+    Example:
+      >>> from mjaxlib_shim import trees
+      >>> class Pair:
+      ...   def __init__(self, x, y):
+      ...     self.x, self.y = x, y
+      >>> own = trees.make_registry()
+      >>> trees.register_node(Pair, lambda p: ((p.x, p.y), None), lambda aux, xs: Pair(*xs),
+      ...                     registry=own)
+      >>> own.flatten(Pair(1, 2))[0]
+      [1, 2]
     """
     registry.register_node(node_type, flatten, unflatten, flatten_with_keys)
     _registered[registry, node_type] = flatten, unflatten
@@ -193,6 +204,13 @@ if gates.TREEDEF_FROM_CHILDREN.open:
 
         Returns:
           A treedef.
+
+        Example:
+          >>> from mjaxlib_shim import trees
+          >>> treedef = trees.registry.flatten((1, 2))[1]
+          >>> same = trees.make_from_node_data_and_children(treedef.node_data(), treedef.children())
+          >>> same == treedef
+          True
         """
         return PyTreeDef.from_node_data_and_children(registry, node_data, children)
 
