@@ -309,3 +309,23 @@ def test_the_builder_refuses_what_does_not_fit():
     x = builder.input(mjax.typeof(X))
     with pytest.raises(TypeError, match="region of a program that takes float32.* applied to"):
         builder.apply(region_p, x, program=program)
+
+
+def test_a_frame_is_for_a_primitive():
+    with pytest.raises(TypeError, match="rules belong to primitives: 'region' of type str"):
+        core.Frame("region", "program")
+
+
+@pytest.mark.parametrize("program", [lambda x: x, None])
+def test_bodies_are_programs(program):
+    for bind in region_p.bind, mjax.jit(region_p.bind, static_argnames="program"):
+        with pytest.raises(TypeError, match="its param 'program' must be a jaxpr, as mjax.make_"):
+            bind(X, program=program)
+
+
+def test_implementations_give_the_results_of_the_program():
+    p = core.Primitive("doubling", multiple_results=True, params={"program": core.Jaxpr})
+    core.Frame(p, "program")
+    p.def_impl(lambda x, *, program: [x, x])
+    with pytest.raises(TypeError, match="implementation of primitive 'doubling' .* 1 for 1 result"):
+        p.bind(1.0, program=mjax.make_jaxpr(lax.sin)(1.0))

@@ -548,3 +548,14 @@ def test_wrapped_functions_of_partly_known_arguments(wrap, knowns):
     with pytest.raises(TypeError, match="must return a list or tuple of values"):
         partial_eval.trace_to_subjaxpr_nounits_fwd(wrap(lax.sin), None).call_wrapped(
             [partial_eval.PartialVal.unknown(F3)])
+
+
+@pytest.mark.parametrize(("several", "given", "text"), [
+    (True, None, "returned None; since multiple_results=True it must return a list of results"),
+    (True, ["a"], "returned 'a' for a value of the program"),
+    (False, None, "returned None for a value of the program")])
+def test_what_staging_rules_return_wrongly_is_named(several, given, text):
+    p = core.Primitive("staged wrongly", multiple_results=several)
+    partial_eval.custom_staging_rules[p] = lambda trace, source, *tracers, **params: given
+    with pytest.raises(TypeError, match=f"staging rule of primitive 'staged wrongly' .*{text}"):
+        mjax.make_jaxpr(p.bind)(1.0)

@@ -27,6 +27,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import zeros_of
 from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.registration import refuse_other
 from mjax._engine.tracing.rule_results import cast_varying
 from mjax._engine.tracing.stage import StageInterpreter
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -78,6 +79,7 @@ class Frame(FramePlans):
     derives: tuple[str, ...] = (*UNCUT, "partial_eval", "dce", "recompute")
 
     def __init__(self, primitive: Primitive, param: str = "jaxpr"):
+        refuse_other(primitive)
         if not primitive.multiple_results:
             msg = (f"a frame for the primitive {primitive.name!r}: it holds a program, which gives "
                    "a list of results; make it with multiple_results=True.")

@@ -9,9 +9,11 @@ from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_o
 from mjax._engine.control.declarations import Declarations
 from mjax._engine.control.held import Held, Params
 from mjax._engine.ir.effects import Effects, renumbered
+from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.operands import no_axes
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 
 
 class FrameTypes(Declarations):
@@ -53,6 +55,12 @@ class FrameTypes(Declarations):
           TypeError: their number or a type differs; shows both.
         """
         self.primitive.check_params(params)
+        if type(self).body is Declarations.body and not isinstance(
+                program := params.get(self.param), Jaxpr):
+            msg = (f"primitive {self.primitive.name!r} holds a program: its param {self.param!r} "
+                   "must be a jaxpr, as mjax.make_jaxpr(f)(*args) gives, not "
+                   f"{describe_value(program)}.")
+            raise TypeError(msg)
         held, avals = self.open(params), list(map(typeof, args))
         expected = [*avals[:self.aside], *(self.outer(held, a, how) for a, how in zip(
             held.body.in_avals, held.ins, strict=True))]

@@ -61,6 +61,9 @@ class Evaluation(Interpreter):
             _check_impl(primitive, args, params, out)
         elif primitive.abstract_eval is not None and "impl" in primitive.foreign:
             check_values(primitive, "impl", out, (), params)
+            if primitive.frame is not None:
+                check_lists(primitive, "impl", [out], len(primitive.infer(
+                    list(map(typeof, args)), params)[0]), "a list of results")
         elif primitive.multiple_results:
             check_lists(primitive, "impl", [out], None, "a list of values")
         return out

@@ -154,6 +154,27 @@ def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequ
         raise TypeError(msg)
 
 
+def staged(primitive: Any, args: Sequence[Any], params: dict[str, Any], trace: Any) -> Any:
+    """The results of a primitive that records its equations itself while a program is staged.
+
+    Args:
+      primitive: the primitive.
+      args: the source, and the operands.
+      params: the params.
+      trace: the trace.
+    """
+    out = apply_rule(primitive, "staging", [trace, *args], params)
+    if "staging" in primitive.foreign:
+        if primitive.multiple_results:
+            check_lists(primitive, "staging", [out], None, "a list of results")
+        for value in out if primitive.multiple_results else [out]:
+            try:
+                typeof(value)
+            except TypeError:
+                _bad(primitive, "staging", f"{describe_value(value)} for a value of the program.")
+    return out
+
+
 def discharged(eqn: JaxprEqn, operands: Sequence[Any]) -> tuple[Any, Mapping[int, Any]]:
     """The results of an equation on contents of references, and their new contents by operand."""
     primitive = eqn.primitive

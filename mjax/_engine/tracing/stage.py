@@ -55,7 +55,7 @@ from mjax._engine.tracing.interpreter import (
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.operands import OperandsVaryError, no_axes
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_results import cast_varying
+from mjax._engine.tracing.rule_results import cast_varying, staged
 from mjax._engine.tracing.variance import vary_alike, vary_along
 
 _new_eqn = tuple.__new__
@@ -218,7 +218,7 @@ class StageInterpreter(Interpreter):
             typed = None
         if typed is None:
             if primitive.staging is not None and self.stages_all:
-                return primitive.staging(self, here(self), *map(self.tracer_of, invars), **params)
+                return staged(primitive, [here(self), *map(self.tracer_of, invars)], params, self)
             if primitive.cast_varying is not None and thread.axis_env:
                 invars, params = self.retyped(primitive, invars, params)
             typed = self.type_of(primitive, invars, params)
