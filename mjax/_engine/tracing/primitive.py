@@ -109,29 +109,10 @@ class Primitive:
       6.0
     """
 
-    __slots__ = (
-        *_RULES,
-        "__dict__",
-        "__weakref__",
-        "agreed",
-        "applied",
-        "compared",
-        "derived",
-        "effectful",
-        "exact_params",
-        "executables",
-        "foreign",
-        "frame",
-        "lowerings",
-        "multiple_results",
-        "name",
-        "own_varying",
-        "schema",
-        "structural",
-        "types",
-        "types_cacheable",
-        "used",
-    )
+    __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared", "derived",
+                 "effectful", "exact_params", "executables", "foreign", "frame", "lowerings",
+                 "multiple_results", "name", "own_varying", "schema", "structural", "types",
+                 "types_cacheable", "used")
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
     call_primitive = map_primitive = False
