@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
@@ -13,9 +14,9 @@ from mjax._engine.control.custom.as_functions import (
     functions_of,
 )
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
+from mjax._engine.tracing.interpreter import Interpreter, Refusal, Tracer, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
-from mjax._engine.tracing.rule_results import refuse_other_count
+from mjax._engine.tracing.rule_results import refuse_other_count, types_of
 
 
 class _TraceMeta(type):
@@ -197,11 +198,35 @@ class Trace(Interpreter, metaclass=_TraceMeta):
             (f,) = rest.pop("subfuns")
             return self._apart("process_call", primitive, args, lambda: self.process_call(
                 primitive, f, list(args), rest))
-        out = self._apart("process_primitive", primitive, args, lambda: self.process_primitive(
-            primitive, list(args), params))
-        if primitive.multiple_results:
-            refuse_other_count(primitive, f"{self.name}.process_primitive", out, args, params)
-        return out
+        for value in args:
+            if isinstance(value, Tracer) and not value.interp.alive:
+                check_alive(value)
+        thread.interpreter = evaluation
+        try:
+            out = self.process_primitive(primitive, list(args), params)
+        finally:
+            thread.interpreter = self
+        if not primitive.multiple_results:
+            if out is None or isinstance(out, (list, tuple)):
+                self._checked("process_primitive", primitive, out)
+            return out
+        if type(out) is list:
+            try:
+                primitive.agreed[len(out), *types_of(args), *params.items()]
+                return out
+            except (AttributeError, KeyError, TypeError):
+                pass  # The first results for operands of these types.
+        return self._counted(primitive, out, args, params)
+
+    def _counted(self, primitive: Any, out: Any, args: tuple[Any, ...], params: dict[str, Any]
+                 ) -> list[Any]:
+        """The results of a primitive with several; notes the number that it has."""
+        outs: list[Any] = self._checked("process_primitive", primitive, out)
+        refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params)
+        if primitive.types_cacheable:
+            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
+                primitive.agreed.put((len(outs), *types_of(args), *params.items()), None)
+        return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         return self._custom(call.frame.primitive, functions_of(call), values)

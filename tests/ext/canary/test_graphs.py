@@ -227,7 +227,8 @@ REFUSED = {
     **dict.fromkeys(("debug_callback", "inspect_sharding", "io_callback", "pure_callback"),
                     "'callback' holds a function"),
     "call_exported": "class Exported", "device_put": "class Device", "shard_map": "class Mesh",
-    "sharding_constraint": "class SingleDeviceSharding",
+    "sharding_constraint": "class SingleDeviceSharding", "call_hi_primitive": "'_prim' holds",
+    **dict.fromkeys(("pack", "unpack"), "Two"),
 }
 
 

@@ -51,7 +51,7 @@ def test_examples_of_the_schema(capsys):
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["mjax_ext.core.primitives:pack_p"], "there are no examples for 'pack'"),
+    (["mjax_ext.core.primitives:xla_kernel_p"], "there are no examples for 'xla_kernel'"),
     ([f"{HERE}:RIGHT"], "there are no examples for 'commanded'"),
     ([f"{HERE}:nothing"], "is not there: AttributeError"),
     (["no_such_module:p"], "is not there: ModuleNotFoundError"),
