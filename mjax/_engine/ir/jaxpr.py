@@ -388,7 +388,7 @@ class Jaxpr:
           >>> jaxpr = mjax.make_jaxpr(lambda x: (x, x + 1))(1.0)
           >>> jaxpr.map_jaxpr(lambda jaxpr: jaxpr.replace(outvars=jaxpr.outvars[:1]))
           { lambda  ; a:~f32[]. let
-              b:~f32[] = add a 1.0
+              _:~f32[] = add a 1.0:~f32[]
             in (a,) }
         """
         return Jaxpr(f(self), self.consts)

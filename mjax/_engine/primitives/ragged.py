@@ -62,6 +62,7 @@ class RaggedDotDimensionNumbers(Record):
         ragged axis is neither contracted nor a batch axis; else empty.
 
     Example:
+      >>> from mjax import lax
       >>> numbers = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
       >>> lax.ragged_dot_general(jnp.ones((3, 2)), jnp.ones((2, 2, 1)), jnp.array([1, 2]), numbers)
       Array([[2.],
