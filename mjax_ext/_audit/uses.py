@@ -10,7 +10,9 @@ other objects, and names that go through containers or other files, are not.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -80,6 +82,7 @@ def parsed(source: bytes) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the file: invalid escapes
         try:
+            source.decode(tokenize.detect_encoding(io.BytesIO(source).readline)[0])
             return ast.parse(source)
         except (ValueError, RecursionError, MemoryError) as error:
             raise SyntaxError(str(error)) from None
@@ -249,9 +252,17 @@ class _Walk:
         if named := paths - of_instances:
             form = "text" if isinstance(node, ast.Subscript) else "name"
             self.use(named, node, form if loads else "set", "" if loads else _SET)
+            self.bindings(node)
         elif not isinstance(node, ast.Name):
             self.use(of_instances, node, "attribute")
             self.children(node)
+
+    def bindings(self, node: ast.AST) -> None:
+        """What an expression binds: `(c := jax.core).Primitive`."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if isinstance(node, ast.NamedExpr):
+            self.assign(node.target, node.value)
 
     def at_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):

@@ -57,7 +57,7 @@ def migrate(path: str, to: str, surface: Surface = SURFACE,
       rules: those of the changes that lead to it; None: those of this release.
 
     Raises:
-      FileNotFoundError: there is no such path.
+      FileNotFoundError: there is no such path, or it is a notebook.
     """
     steps = _steps(to, surface, rules)
     for file in files(path):
@@ -152,10 +152,13 @@ def main(arguments: list[str]) -> int:
         print("python -m mjax_ext migrate needs libcst: pip install 'mjax[migrate]'",
               file=sys.stderr)
         return 2
-    if not Path(options.path).exists():
-        print(f"python -m mjax_ext migrate: there is no {options.path}", file=sys.stderr)
+    try:
+        if not Path(options.path).exists():
+            raise FileNotFoundError(f"there is no {options.path}")
+        results = list(migrate(options.path, options.to))
+    except FileNotFoundError as error:
+        print(f"python -m mjax_ext migrate: {error}", file=sys.stderr)
         return 2
-    results = list(migrate(options.path, options.to))
     print("\n".join(_text(results, options.to)))
     return int(any(result.problems for result in results))
 

@@ -39,7 +39,7 @@ class Plan:
       imports: the begin of an import -> the statements in its place.
       modules: the begin of a `from` -> its new module; the names stay.
       calls: span -> where the arguments of a call go, by place or name.
-      needed: imports to add.
+      needed: imports to add, at the top.
       problems: what cannot be written.
     """
 
@@ -117,6 +117,7 @@ def make_plan(source: bytes, targets: Targets, keep_imports: bool = False) -> Pl
         if finding and targets.touches(finding):
             planner.add(seen, finding)
     planner.write_imports()
+    planner.write_needed()
     planner.write_texts()
     return planner.plan
 
@@ -158,6 +159,10 @@ class _Planner:
         self.kept: set[tuple[str, str]] = set()
         self.moved: set[tuple[str, str]] = set()
         self.moved_roots: set[ast.expr] = set()
+        self.wanted: dict[str, set[str]] = {}
+        self.top = {*tree.body}
+        self.declared = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal)
+                         for name in node.names}
         self.texts: dict[ast.Constant, list[tuple[Any, str]]] = {}
 
     def problem(self, node: ast.AST, why: str) -> None:
@@ -194,7 +199,7 @@ class _Planner:
             self.called_root(root, name, depth, target)
             return
         if not isinstance(root, ast.Name):
-            self.problem(node, f"reads {name} from what is imported by a text")
+            self.problem(node, f"reads {name} from an expression that is not a name")
             return
         parts = name.split(".")
         begin, rest = ".".join(parts[:len(parts) - depth]), parts[len(parts) - depth:]
@@ -204,7 +209,7 @@ class _Planner:
         elif depth or self.is_module(begin):
             self.moved.add((root.id, begin))
             self.moved_roots.add(root)
-            self.edit(node, self.expression(node, begin, target.path))
+            self.edit(node, self.expression(node, root.id, begin, target.path))
 
     def called_root(self, root: ast.Call, name: str, depth: int, target: Target) -> None:
         """`require("v1").core.Primitive`."""
@@ -243,17 +248,17 @@ class _Planner:
     def is_module(self, path: str) -> bool:
         return bool(self.targets.module(path))
 
-    def expression(self, node: ast.AST, begin: str, path: str) -> str:
-        """A path as an expression, with the import that it needs."""
+    def expression(self, node: ast.AST, root: str, begin: str, path: str) -> str:
+        """A path as an expression in the place of one that begins with `root`, and its import."""
         package, _, rest = path.partition(".")
         generation = rest.split(".", 1)[0]
         if package == "mjax_ext" and begin != "mjax_ext" and self.is_free(generation, path):
-            self.plan.needed.add(f"from mjax_ext import {generation}")
+            self.wanted.setdefault(f"from mjax_ext import {generation}", set()).add(root)
             return rest
         if package in self.identifiers and not self.imported(package):
             self.problem(node, f"{package} is a name of this file's own")
-        self.plan.needed.add(
-            f"import mjax_ext.{generation}" if package == "mjax_ext" else f"import {package}")
+        needed = f"import mjax_ext.{generation}" if package == "mjax_ext" else f"import {package}"
+        self.wanted.setdefault(needed, set()).add(root)
         return path
 
     def is_free(self, generation: str, path: str) -> bool:
@@ -311,6 +316,25 @@ class _Planner:
             statements = _merged(statements)
             if statements != _merged([_statement(owner, alias) for alias in owner.names]):
                 self.plan.imports[begin] = statements
+
+    def write_needed(self) -> None:
+        """Plans the imports that the new expressions need.
+
+        They stand beside those of the old ones if these are all in functions or under a guard, so
+        that they are as late, and as optional. Else they stand at the top.
+        """
+        for text, roots in self.wanted.items():
+            binding = dict.fromkeys(owner for alias, owner in self.owners.items() if (
+                alias.asname or alias.name.split(".", 1)[0]) in roots)
+            if not binding or self.top & binding.keys() or self.declared & roots or any(
+                    _statement(owner, alias) == text for alias, owner in self.owners.items()
+                    if owner in self.top):
+                self.plan.needed.add(text)
+                continue
+            for owner in binding:
+                begin = _span(self.lines, owner)[:2]
+                old = [_statement(owner, alias) for alias in owner.names]
+                self.plan.imports[begin] = _merged([*self.plan.imports.get(begin, old), text])
 
     def same_names(self, owner: ast.ImportFrom) -> str:
         """The new module of a `from`, if all its names stay what they are; else nothing."""

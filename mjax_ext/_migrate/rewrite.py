@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import libcst as cst
+from libcst import matchers
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from mjax_ext._migrate.plan import Plan, Problem, Span
 
 _LONG = 100
+#: Comments for tools, about their own line.
+_DIRECTIVE = re.compile(r"#\s*(noqa|type:|mypy:|pyright:|pylint:|isort:|ruff:|pragma:|fmt:|yapf:)")
 
 
 def rewrite(source: bytes, plan: Plan) -> bytes:
@@ -37,6 +42,7 @@ class _Writer(cst.CSTTransformer):
         super().__init__()
         self.plan = plan
         self.done: set[tuple[int, int] | Span] = set()
+        self.gone: list[cst.CSTNode] = []  # statements in the place of those that are dropped
 
     def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
         """Replaces expressions by their spans."""
@@ -78,24 +84,72 @@ class _Writer(cst.CSTTransformer):
 
     def leave_SimpleStatementLine(
             self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine,
-    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement] | cst.RemovalSentinel:
-        """Replaces imports by others."""
+    ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
+        """Replaces imports by others, one a line."""
+        smalls = self.replaced(original_node, updated_node)
+        if smalls is None:
+            return updated_node
+        if not smalls:
+            self.gone.append(updated_node)
+            return updated_node
+        lines = [cst.SimpleStatementLine([small]) for small in smalls]
+        inner = [line for small in original_node.body if small not in smalls
+                 for line in _comments(small)]
+        leading = [*updated_node.leading_lines, *inner]
+        lines[0] = lines[0].with_changes(leading_lines=leading)
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
+        return cst.FlattenSentinel(lines)
+
+    def leave_SimpleStatementSuite(
+            self, original_node: cst.SimpleStatementSuite,
+            updated_node: cst.SimpleStatementSuite) -> cst.SimpleStatementSuite:
+        """Replaces imports behind a colon by others."""
+        smalls = self.replaced(original_node, updated_node)
+        return updated_node if smalls is None else updated_node.with_changes(
+            body=smalls or [cst.Pass()])
+
+    def replaced(self, original_node: cst.SimpleStatementLine | cst.SimpleStatementSuite,
+                 updated_node: cst.SimpleStatementLine | cst.SimpleStatementSuite,
+                 ) -> list[cst.BaseSmallStatement] | None:
+        """The statements of a line, if imports among them are replaced."""
         begins = [self.begin(node) for node in original_node.body]
         if not any(begin in self.plan.imports for begin in begins):
-            return updated_node
-        lines: list[cst.SimpleStatementLine] = []
+            return None
+        smalls: list[cst.BaseSmallStatement] = []
         for begin, small in zip(begins, updated_node.body, strict=True):
             if begin in self.plan.imports:
                 self.done.add(begin)
-                lines += map(_line, self.plan.imports[begin])
+                smalls += (_line(text).body[0] for text in self.plan.imports[begin])
             else:
-                plain = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-                lines.append(cst.SimpleStatementLine([plain]))
-        if not lines:
-            return cst.RemoveFromParent()
-        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
-        lines[-1] = lines[-1].with_changes(trailing_whitespace=updated_node.trailing_whitespace)
-        return cst.FlattenSentinel(lines)
+                smalls.append(small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT))
+        return smalls
+
+    def leave_IndentedBlock(self, original_node: cst.IndentedBlock,
+                            updated_node: cst.IndentedBlock) -> cst.IndentedBlock:
+        """Drops statements; their comments stay."""
+        if not any(node in self.gone for node in updated_node.body):
+            return updated_node
+        body, carried = self.left(updated_node.body)
+        if body and updated_node.body[0] in self.gone:
+            lines = [*body[0].leading_lines]
+            while lines and lines[0].comment is None:
+                del lines[0]
+            body[0] = body[0].with_changes(leading_lines=lines)
+        return updated_node.with_changes(body=body, footer=[*carried, *updated_node.footer])
+
+    def left(self, body: Sequence[cst.CSTNode]) -> tuple[list[Any], list[cst.EmptyLine]]:
+        """A body without the statements that are dropped, and their comments behind the rest."""
+        kept: list[Any] = []
+        carried: list[cst.EmptyLine] = []
+        for node in body:
+            if node in self.gone:
+                carried += _comments(node)
+            else:
+                leading = getattr(node, "leading_lines", ())
+                kept.append(node.with_changes(leading_lines=[*carried, *leading])
+                            if carried else node)
+                carried = []
+        return kept, carried
 
     def leave_Try(self, original_node: cst.Try, updated_node: cst.Try,
                   ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
@@ -123,13 +177,23 @@ class _Writer(cst.CSTTransformer):
         body, place = [*updated_node.body], 0
         while place < len(body) and _stays_first(body[place]):
             place += 1
-        rest = [*needed, *body[place:]]
-        if rest and place < len(original_node.body):  # the space above the imports stays there
-            if needed and len(rest) > len(needed):
-                rest[len(needed)] = rest[len(needed)].with_changes(leading_lines=[])
-            space = getattr(original_node.body[place], "leading_lines", ())
-            rest[0] = rest[0].with_changes(leading_lines=space)
-        return updated_node.with_changes(body=[*body[:place], *rest])
+        if needed and place < len(body):  # the space above the first import stays there
+            first = body[place]
+            needed[0] = needed[0].with_changes(leading_lines=getattr(first, "leading_lines", ()))
+            bare = first.with_changes(leading_lines=[])
+            if first in self.gone:
+                self.gone.append(bare)
+            body[place] = bare
+        rest, carried = self.left(body[place:])
+        return updated_node.with_changes(
+            body=[*body[:place], *needed, *rest], footer=[*carried, *updated_node.footer])
+
+
+def _comments(node: cst.CSTNode) -> Iterator[cst.EmptyLine]:
+    """The comments in a statement, as lines, but for those that are for tools."""
+    for comment in matchers.findall(node, matchers.Comment()):
+        if isinstance(comment, cst.Comment) and not _DIRECTIVE.match(comment.value):
+            yield cst.EmptyLine(comment=comment)
 
 
 def _moved(args: Sequence[cst.Arg], names: dict[str, str]) -> list[cst.Arg]:

@@ -181,6 +181,10 @@ def test_status(tmp_path, capsys):
         assert run(capsys, library(tmp_path / name, a=source))[0] == 1, name
     assert run(capsys, str(tmp_path / "nowhere"))[0] == 2
     assert "no distribution" in run(capsys, str(tmp_path / "nowhere"))[2]
+    assert run(capsys, "")[0] == 2  # not the current folder
+    (tmp_path / "a.ipynb").write_text('{"cells": []}')
+    status, out, err = run(capsys, str(tmp_path / "a.ipynb"))
+    assert status == 2 and not out and "a.ipynb is a notebook" in err and "nbconvert" in err
     for arguments in ([], ["--js", sound]):
         with pytest.raises(SystemExit) as raised:
             main(["audit", *arguments])
@@ -204,6 +208,15 @@ def test_files_that_cannot_be_read(tmp_path, capsys):
     assert status == 1 and "b.py:1: No such file" in out and "a.py\n  1  jax.core.Tracer" in out
     assert main(["migrate", path, "--to", "v1"]) == 1
     assert "b.py:1: cannot be read: No such file" in capsys.readouterr().out
+
+
+def test_stub_files(tmp_path, capsys):
+    path = tmp_path / "lib"
+    path.mkdir()
+    (path / "a.pyi").write_text("from jax._src.core import Trace")
+    assert run(capsys, str(path))[0] == 1
+    assert main(["migrate", str(path), "--to", "v1"]) == 0
+    assert (path / "a.pyi").read_text() == "from mjax_ext.v1.core import Trace"
 
 
 def test_the_text(tmp_path, capsys):

@@ -20,6 +20,8 @@ FORMS = {
     "import jax\nc, n = jax.core, 3\nc.Primitive; n.x": [(1, "jax"), (2, "jax.core"), (3, P)],
     "import jax\nc: object = jax.core\nc.Primitive": [(1, "jax"), (2, "jax.core"), (3, P)],
     "import jax\n(c := jax.core)\nc.Primitive": [(1, "jax"), (2, "jax.core"), (3, P)],
+    "import jax\n(c := jax.core).Var\nc.Primitive": [
+        (1, "jax"), (2, "jax.core.Var"), (3, P)],
     "import jax\ngetattr(jax.core, 'Primitive')": [(1, "jax"), (2, P)],
     "import jax\ngetattr(jax.core, 'Primitive').bind": [(1, "jax"), (2, f"{P}.bind")],
     "import jax\nhasattr(jax.core, 'Primitive')": [(1, "jax"), (2, P)],
@@ -134,6 +136,7 @@ def test_branches_give_all_that_a_name_may_be():
 
 
 @pytest.mark.parametrize("source", [b"jax = (", b"jax = '\x00'", b"# coding: utf-9\njax",
+                                    b"# caf\xe9\nimport jax",
                                     b"jax = " + b"(" * 300 + b")" * 300])
 def test_what_does_not_parse(source):
     with pytest.raises(SyntaxError):

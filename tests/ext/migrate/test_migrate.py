@@ -40,6 +40,25 @@ FORMS = {
     "import jax.interpreters.ad as ad, numpy as np":
         "import mjax_ext.v1.interpreters.ad as ad\nimport numpy as np",
     "import jax.extend as jex\njex.core.Primitive": "import mjax_ext.v1 as jex\njex.core.Primitive",
+    "# a\n\nimport jax.core  # b\n\n# c\nx = jax.core.Var":
+        "# a\n\nfrom mjax_ext import v1\n# b\n\n# c\nx = v1.core.Var",
+    "import os\n\n# a\nimport jax.core  # noqa: F401\n\n# b\ndef f(): jax.core.Var":
+        "from mjax_ext import v1\nimport os\n# a\n\n# b\ndef f(): v1.core.Var",
+    "from jax import (\n    core,  # a\n    jit,\n)\ncore.Var":
+        "# a\nfrom mjax_ext.v1 import core\nfrom jax import jit\ncore.Var",
+    "try:\n    # a\n    import jax.core  # b\n\n    x = 1\nexcept ImportError:\n    x = 0\n"
+    "if x: jax.core.Var":
+        "try:\n    # a\n    from mjax_ext import v1  # b\n\n    x = 1\n"
+        "except ImportError:\n    x = 0\nif x: v1.core.Var",
+    "def f():\n    import jax\n    return jax.core.Var":
+        "def f():\n    from mjax_ext import v1\n    return v1.core.Var",
+    "def f():\n    import jax.core  # a\n\n    # b\n    return 1":
+        "def f():\n    # a\n\n    # b\n    return 1",
+    "def f():\n    global jax\n    import jax\ndef g(): jax.core.Var":
+        "from mjax_ext import v1\ndef f():\n    global jax\ndef g(): v1.core.Var",
+    "if x: import jax.core; y = jax.core.Var": "if x: from mjax_ext import v1; y = v1.core.Var",
+    "if x: import jax.core": "if x: pass",
+    "x = 1\nimport jax.core  # a": "x = 1\n# a",
     "import jax.core\njax.core.Primitive": "from mjax_ext import v1\nv1.core.Primitive",
     "import jax\nimport jax.core\njax.core.Var, jax.jit":
         "from mjax_ext import v1\nimport jax\nv1.core.Var, jax.jit",
@@ -107,7 +126,7 @@ LEFT = {
     "import importlib\nc = importlib.import_module('jax.core')": (2, "imports jax.core by a text"),
     "from mjax_ext.interpreters.ad import standard_jvp": (1, "v1 does not have"),
     "import mjax\nfrom mjax._tools import nothing": (2, "v1 does not have mjax._tools.nothing"),
-    "if x: import jax.core": (1, "this form"),
+    "import jax\n(c := jax.core).Var": (2, "from an expression that is not a name"),
     "def f(:": (1, "does not parse"),
 }
 
@@ -231,6 +250,9 @@ def test_a_file_that_cannot_be_written(tmp_path, monkeypatch):
 def test_bad_arguments(tmp_path, capsys):
     assert main(["migrate", str(tmp_path / "nowhere"), "--to", "v1"]) == 2
     assert "there is no" in capsys.readouterr().err
+    assert main(["migrate", "", "--to", "v1"]) == 2  # not the current folder
+    (tmp_path / "a.ipynb").write_text("{}")
+    assert main(["migrate", str(tmp_path / "a.ipynb"), "--to", "v1"]) == 2
     for arguments in ([str(tmp_path)], [str(tmp_path), "--to", "v9"], ["--to", "v1"]):
         with pytest.raises(SystemExit) as raised:
             main(["migrate", *arguments])
