@@ -12,10 +12,11 @@ from importlib.metadata import Distribution, DistributionFinder
 from types import ModuleType
 from typing import Any
 
-from mjax.alias._modules import AliasModule, is_provided, why_missing
+from mjax.alias._modules import AliasModule, is_provided, why_no_module
 
 #: The release that mjax follows.
 JAX = "0.10.2"
+_RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 
 
 class _Distribution(Distribution):
@@ -41,8 +42,10 @@ class _Finder(DistributionFinder, Loader):
         if name != "jax" and not name.startswith("jax."):
             return None
         if not is_provided(name):
+            if sys._getframe(2).f_globals.get("__name__") == "importlib.util":
+                return None  # find_spec of importlib asks whether there is such a module
             # Not with `name`: `from jax.m import n` hides an error of that name behind its own.
-            raise ModuleNotFoundError(why_missing(*name.rsplit(".", 1)))
+            raise ModuleNotFoundError(why_no_module(*name.rsplit(".", 1)))
         return ModuleSpec(name, self, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
@@ -53,7 +56,7 @@ class _Finder(DistributionFinder, Loader):
 
     def find_distributions(self, context: Any = DistributionFinder.Context()  # noqa: B008
                            ) -> Iterator[Distribution]:
-        if context.name in ("jax", None):
+        if context.name is None or context.name.lower() == "jax":
             yield _Distribution(self.version)
 
 
@@ -82,7 +85,7 @@ def install(jax_version: str = JAX) -> ModuleType:
 
     Source: `docs/alias.md`.
     """
-    if not isinstance(jax_version, str) or not re.fullmatch(r"\d+\.\d+\.\d+", jax_version):
+    if not isinstance(jax_version, str) or not _RELEASE.fullmatch(jax_version):
         raise ValueError(
             f"jax_version must be a release such as '{JAX}', not {jax_version!r}")
     loaded = sys.modules.get("jax")

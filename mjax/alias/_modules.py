@@ -28,7 +28,7 @@ class AliasModule(ModuleType):
             self.__version_info__ = tuple(map(int, version.split(".")))
         elif name == "jax.lib":
             self.__version__ = mjaxlib_shim.jaxlib_version
-        elif not name.startswith("jax._src"):
+        if name != "jax.version" and not name.startswith("jax._src"):
             self.__all__ = _public_names(name)
 
     def __getattr__(self, name: str) -> Any:
@@ -98,8 +98,18 @@ def _public_names(module: str) -> list[str]:
     names = set(importlib.import_module(home).__all__) if home else set()
     inside = {other.removeprefix(f"{module}.").partition(".")[0]
               for other in (*CLOSED, *OPEN) if other.startswith(f"{module}.")}
-    names |= {*CLOSED.get(module, ()), *inside} - {"alias"}
-    return sorted(name for name in names if not name.startswith("_"))
+    names |= {*CLOSED.get(module, ()), *inside}
+    return sorted(name for name in names
+                  if not name.startswith("_") and f"{module}.{name}" != _ITSELF)
+
+
+def why_no_module(parent: str, name: str) -> str:
+    """The message for a module that the alias does not have; it may be the name of an object."""
+    try:
+        _look_up(parent, name)
+    except AttributeError as error:
+        return str(error)
+    return f"{parent}.{name} is not a module: write `from {parent} import {name}`"
 
 
 def why_missing(module: str, name: str) -> str:

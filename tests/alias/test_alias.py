@@ -190,8 +190,26 @@ def test_names_that_are_not_there():
         assert "jax 0.10.2 has jax.experimental.pallas" in said
         assert "mjax.numpy.trapezoid" in message("from jax.numpy import trapz", ImportError)
         assert "mjax.numpy.trapezoid" in message("jax.numpy.trapz", AttributeError)
+        assert "write `from jax import config`" in message(
+            "from jax.config import config", ModuleNotFoundError)
         assert message("import jax.alias", ImportError)
         assert not hasattr(jax, "alias") and not hasattr(jax, "__file__")
+    """)
+
+
+def test_tools_that_ask_what_there_is():
+    passes("""
+        import importlib.metadata, importlib.util
+        import mjax.alias
+        jax = mjax.alias.install()
+        assert importlib.util.find_spec("jax.numpy").name == "jax.numpy"
+        assert importlib.util.find_spec("jax.nowhere") is None
+        assert importlib.util.find_spec("jax._src.nowhere") is None
+        assert importlib.metadata.version("JAX") == "0.10.2"
+        assert all(hasattr(jax, name) for name in dir(jax))
+        names = {}
+        exec("from jax import *", names)
+        assert {"jit", "grad", "numpy", "Array"} <= {*names}
     """)
 
 
@@ -218,7 +236,8 @@ def test_what_a_failed_import_of_jax_left():
                 "        assert jax.version.__version__ == '0.10.2'\n"))
 
 
-@pytest.mark.parametrize("version", ["0.10", "1.2.3.4", "0.10.2rc1", None, (0, 10, 2)])
+@pytest.mark.parametrize(
+    "version", ["0.10", "1.2.3.4", "0.10.2rc1", "\u0660.1.2", None, (0, 10, 2)])
 def test_versions_that_are_none(version):
     import mjax.alias
     with pytest.raises(ValueError, match=r"a release such as '0\.10\.2', not"):
