@@ -8,6 +8,7 @@ are transposed.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -45,12 +46,12 @@ def unwritten(needed: str) -> Callable[[Any], Any]:
       needed: what the method is needed for.
     """
     def refusing(method: Any) -> Any:
+        @functools.wraps(method)
         def refuse(self: Any, *args: Any) -> NoReturn:
             raise NotImplementedError(
                 f"{type(self).__name__} does not define {method.__name__}, which is needed "
                 f"{needed}.")
 
-        refuse.__name__, refuse.__doc__ = method.__name__, method.__doc__
         refuse.unwritten = True  # type: ignore[attr-defined]
         return refuse
 

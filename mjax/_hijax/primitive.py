@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.user_types import on_objects
 
 #: The methods that are rules of the record under the same names.
@@ -46,6 +47,9 @@ class HiPrimitive(Primitive):
     multiple_results: bool = False
 
     def __init__(self, name: str):
+        if not isinstance(name, str):
+            msg = f"{type(self).__name__}(name): a name is a text, got {describe_value(name)}."
+            raise TypeError(msg)
         own = type(self)
         several = own.multiple_results is True
         super().__init__(name, multiple_results=several)

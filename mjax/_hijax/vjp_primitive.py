@@ -39,8 +39,8 @@ class VJPHiPrimitive:
     - `expand(*args)`: the results, by other functions. Required.
     - `vjp_fwd(nzs_in, *args)`: the results, and residuals of any pytree; maybe which results have a
       tangent, a tree prefix. `nzs_in` says which operands have one.
-    - `vjp_bwd(res, out_ct, *accums)`: gives `accums`, one for each leaf of the operands, their
-      cotangents by `accum(ct)`; or `vjp_bwd_retval(res, out_ct)`, which returns their tuple.
+    - `vjp_bwd(res, outgrad, *accums)`: gives `accums`, one for each leaf of the operands, their
+      cotangents by `accum(ct)`; or `vjp_bwd_retval(res, outgrad)`, which returns their tuple.
     - `jvp(primals, tangents)`: results and tangents; tangents may be `Zero`s.
     - `lin(nzs_in, *args)` and `linearized(res, *tangents)`: the results and residuals; then the
       tangents of the results. Reverse mode uses them, too, if there is no `vjp_fwd`.
@@ -119,15 +119,15 @@ class VJPHiPrimitive:
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
         """The results and residuals."""
 
-    def vjp_bwd(self, res: Any, out_ct: Any, /, *accums: Any) -> None:
+    def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
         """Gives accumulators the cotangents of operands."""
-        cts = prefix_leaves(self, self.in_tree, self.vjp_bwd_retval(res, out_ct),
+        cts = prefix_leaves(self, self.in_tree, self.vjp_bwd_retval(res, outgrad),
                             "cotangents of vjp_bwd_retval")
-        for accumulator, ct in zip(tree_leaves(accums), cts, strict=True):
+        for accumulator, ct in zip(tree_leaves(arg_accums), cts, strict=True):
             accumulator.accum(ct)
 
     @unwritten("for reverse mode, if there is no vjp_bwd")
-    def vjp_bwd_retval(self, res: Any, out_ct: Any, /) -> Any:
+    def vjp_bwd_retval(self, res: Any, outgrad: Any, /) -> Any:
         """The tuple of the operands' cotangents."""
 
     @unwritten("for forward mode")
@@ -135,15 +135,15 @@ class VJPHiPrimitive:
         """The results and their tangents."""
 
     @unwritten("for linearize")
-    def lin(self, nzs_in: Any, /, *args: Any) -> Any:
+    def lin(self, nzs_in: Any, *primals: Any) -> Any:
         """The results and residuals."""
 
     @unwritten("for linearize")
-    def linearized(self, res: Any, /, *tangents: Any) -> Any:
+    def linearized(self, residuals: Any, *tangents: Any) -> Any:
         """The tangents of the results."""
 
     @unwritten("where it is part of a linear program")
-    def transpose(self, out_ct: Any, /, *args: Any) -> None:
+    def transpose(self, out_ct: Any, *maybe_accums: Any) -> None:
         """Gives those operands that are accumulators their cotangents."""
 
     def batch(self, axis_data: AxisData, args: Any, dims: Any) -> Any:
@@ -167,7 +167,7 @@ class VJPHiPrimitive:
             {"_prim": self}, source_info)
         return self.out_tree.unflatten(outs)
 
-    def check(self, *in_avals: Any) -> None:
+    def check(self, *arg_tys: Any) -> None:
         """Raises where the types do not fit; by default never."""
 
     def __repr__(self) -> str:
@@ -247,8 +247,8 @@ class VmapOf(VJPHiPrimitive):
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
         return self._forward(self.prim.vjp_fwd, nzs_in, args)
 
-    def lin(self, nzs_in: Any, /, *args: Any) -> Any:
-        return self._forward(self.prim.lin, nzs_in, args)
+    def lin(self, nzs_in: Any, *primals: Any) -> Any:
+        return self._forward(self.prim.lin, nzs_in, primals)
 
     def _forward(self, rule: Any, nzs_in: Any, args: Any) -> Any:
         prim, more, trees = self.prim, [], []
@@ -265,8 +265,8 @@ class VmapOf(VJPHiPrimitive):
         return (self.out_tree.unflatten(self._placed(outs[:m], dims[:m])),
                 (outs[m:], Static((trees[0], tuple(dims[m:])))), *more)
 
-    def linearized(self, res: Any, /, *tangents: Any) -> Any:
-        prim, (residuals, (tree, dims)) = self.prim, res
+    def linearized(self, residuals: Any, *tangents: Any) -> Any:
+        prim, (kept, (tree, dims)) = self.prim, residuals
         dots, n = tree_leaves(tangents), len(dims)
         nonzero = [type(t) is not Zero for t in dots]
 
@@ -279,13 +279,13 @@ class VmapOf(VJPHiPrimitive):
                 prim, prim.out_tree, outs, "results of linearized"))]
 
         outs, out_dims = self._mapped(
-            pushed, [*residuals, *selected(nonzero, dots)],
+            pushed, [*kept, *selected(nonzero, dots)],
             [*dims, *selected(nonzero, self.ins)])
         return self.out_tree.unflatten(self._placed(outs, out_dims))
 
-    def vjp_bwd(self, res: Any, out_ct: Any, /, *accums: Any) -> None:
+    def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
         prim, (residuals, (tree, dims)) = self.prim, res
-        cts, outer = tree_leaves(out_ct), tree_leaves(accums)
+        cts, outer = tree_leaves(outgrad), tree_leaves(arg_accums)
         nonzero = [type(ct) is not Zero for ct in cts]
         given: list[int] = []
 

@@ -263,6 +263,7 @@ def test_multivariate_normal() -> None:
     (TypeError, "incompatible shapes", lambda: stats.norm.logpdf(np.ones(2), np.ones(3))),
     (TypeError, "the dtype of q must be float32 or float64", lambda: stats.norm.ppf(1)),
     (ValueError, "beta.cdf takes real numbers", lambda: stats.beta.cdf(1j, 1.0, 2.0)),
+    (ValueError, "t.logpdf takes real numbers", lambda: stats.t.pdf(1j, 2.0)),
     (ValueError, "x and n must be of integer dtypes",
      lambda: stats.multinomial.pmf(np.ones(2), 2, np.ones(2))),
     (ValueError, "alpha must be one-dimensional",

@@ -91,12 +91,12 @@ def add_tangents(x: Any, y: Any) -> Any:
     return add_any_p.bind(x, y)
 
 
-def _vspace_add(self: Any, x: Any, y: Any) -> Any:
+def vspace_add(self: Any, x: Any, y: Any) -> Any:
     """The sum of two values of the type."""
     return add_any_p.bind(x, y)
 
 
-AbstractValue.vspace_add = _vspace_add  # type: ignore[method-assign]
+AbstractValue.vspace_add = vspace_add  # type: ignore[method-assign]
 
 
 def instantiate(tangent: Any) -> Any:

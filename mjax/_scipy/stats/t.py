@@ -48,7 +48,7 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
       >>> print(f"{mjax.scipy.stats.t.logpdf(1.0, 3.0):.4f}")
       -1.5763
     """
-    x, df, loc, scale = settled_arguments("t.logpdf", x, df, loc, scale)
+    x, df, loc, scale = settled_arguments("t.logpdf", x, df, loc, scale, ordered=True)
     y = (x - loc) / scale
     half = df / 2
     root = lax.log(scale * scale * math.pi * df) / 2
