@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 
 import mjax.numpy as jnp
-from docs.site import definitions, docstring, links, signatures
+from docs.site import definitions, docstring, links, reference, signatures
 from docs.site.surface import methods, surface
 
 ROOT = Path(__file__).parent.parent
@@ -115,3 +115,9 @@ def test_dead_links_are_found(tmp_path):
     (tmp_path / "b.html").write_text('<p id="here"></p><a href="#here">x</a>')
     assert links.dead(tmp_path) == ["a.html: b.html#gone", "a.html: c.html",
                                     "a.html: https://no host/x", "a.html: javascript:x()"]
+
+
+def test_rows_of_tables_are_lines():
+    for names in surface().values():
+        table = reference._table(names)
+        assert all(line.startswith("|") and line.endswith("|") for line in table.splitlines())

@@ -142,7 +142,7 @@ def _table(names: list[Name]) -> str:
     for name in names:
         text = (sentence(name) if name.kind in ("constant", "primitive")
                 else _summary(name.value).split(". ")[0])
-        line = docstring.inline(text, partial(link, name.module))
+        line = docstring.inline(" ".join(text.split()), partial(link, name.module))
         line = re.sub(r"\\?\|", r"\\|", line)  # a bar ends the cell, in code too
         rows.append(f"| {{py:obj}}`{name.name} <{name.full}>` | {line} |")
     return "| name | |\n|---|---|\n" + "\n".join(rows)
