@@ -98,6 +98,8 @@ CLOSED: dict[str, dict[str, str]] = {
     "jax._src.public_test_util":
         _of("mjax.test_util", "check_grads check_jvp check_vjp")
         | _of("mjax.alias._private", "check_close"),
+    "jax._src.random.threefry2x32":
+        _of("mjax.alias._private", "threefry_random_bits threefry_seed threefry_split"),
     "jax._src.sharding": _of("mjax.sharding", "Sharding"),
     "jax._src.source_info_util":
         _of("mjax_ext.source_info_util", "current extend_name_stack new_source_info summarize"),

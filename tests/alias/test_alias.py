@@ -140,6 +140,13 @@ def test_private_names_of_errors_trees_and_processes():
         error, _ = checkify.checkify(fails)(np.float32(-1))
         assert isinstance(error.get_exception(), checkify.JaxException)
 
+        from jax._src.random import threefry2x32
+        key, keys = threefry2x32.threefry_seed(np.int32(7)), jax.random.split(jax.random.key(7))
+        assert (key == jax.random.key_data(jax.random.key(7))).all()
+        assert (threefry2x32.threefry_split(key, (2,)) == jax.random.key_data(keys)).all()
+        bits = threefry2x32.threefry_random_bits(key, 32, (3,))
+        assert (bits == jax.random.bits(jax.random.key(7), (3,))).all()
+
         state = distributed.global_state
         assert (state.process_id, state.num_processes) == (0, 1)
         assert state.client is None and state.coordinator_address is None
