@@ -169,6 +169,8 @@ def main():
         known |= {name: run_program(name) for name in programs}
         file.write_text(one_line_each(known))
         return
+    if new := {*programs} - json.loads((SAMPLES / "programs.json").read_text()).keys():
+        raise SystemExit(f"use `--record` where jax 0.10.2 is, for {', '.join(sorted(new))}")
     print(f"Python {platform.python_version()}, jaxlib {importlib.metadata.version('jaxlib')}")
     counts, wrong = compare(suites, sdists)
     values, more = compare_programs(programs)
