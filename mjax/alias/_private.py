@@ -10,16 +10,16 @@ import numpy as np
 
 from mjax._engine.base import folding
 from mjax._engine.ir import dtypes
+from mjax._engine.primitives.threefry import threefry_prng
 from mjax._engine.runtime.effects.tokens import effects_barrier
 from mjax._engine.runtime.processes import clusters, distributed
 from mjax._library.gradient_checks import assert_close
-from mjax_ext.random import threefry_prng_impl
 from mjaxlib_shim.trees import is_node_type
 
 #: The default generator, as functions on the storage of a key.
-threefry_random_bits = threefry_prng_impl.random_bits
-threefry_seed = threefry_prng_impl.seed
-threefry_split = threefry_prng_impl.split
+threefry_random_bits = threefry_prng.random_bits
+threefry_seed = threefry_prng.seed
+threefry_split = threefry_prng.split
 
 #: For annotations.
 DType = np.dtype
