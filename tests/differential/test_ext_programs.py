@@ -71,7 +71,9 @@ def kind(call):
     try:
         return call()
     except Exception as error:
-        return next((k.__name__ for k in kinds if isinstance(error, k)), type(error).__name__)
+        name = type(error).__name__  # errors of several kinds are named by the first
+        known = [k.__name__ for k in kinds if isinstance(error, k)]
+        return name if name in known or not known else known[0]
 
 
 def shown(value):
