@@ -155,7 +155,8 @@ class Primitive:
         if params is None and examples:
             refuse_examples(name)
         self.schema = None if params is None else schema_of(params, examples)
-        self.multiple_results = multiple_results
+        # A subclass may say it for all of its primitives, as those that are written for JAX do.
+        self.multiple_results = multiple_results or type(self).multiple_results is True
         self.types_cacheable = types_cacheable
         self.structural = structural
         self.own_varying = own_varying
@@ -190,6 +191,14 @@ class Primitive:
 
     def __repr__(self) -> str:
         return self.name
+
+    def __copy__(self) -> Primitive:
+        """Itself: programs and tables of rules know a primitive by its identity."""
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Primitive:
+        """Itself, as `__copy__`."""
+        return self
 
     # -- application --
 

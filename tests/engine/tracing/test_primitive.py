@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import pathlib
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ import pytest
 import mjax
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import _RULES, EnginePrimitive, Primitive
+from mjax_ext import v1
 from mjax_ext.core import Frame, primitives
 from mjax_ext.core.primitives import (
     add_p,
@@ -22,7 +24,7 @@ from mjax_ext.core.primitives import (
     sub_p,
     while_p,
 )
-from mjax_ext.interpreters import ad, batching
+from mjax_ext.interpreters import ad, batching, mlir
 
 ROOT = pathlib.Path(mjax.__file__).parents[1]
 
@@ -130,3 +132,23 @@ def test_rules_of_others_are_told_from_the_engines():
     assert own.compared
     own.undefine("abstract_eval")
     assert not own.compared
+
+
+@pytest.mark.parametrize("base", [Primitive, v1.core.Primitive])
+def test_a_subclass_may_say_that_there_are_many_results(base):
+    class Pairs(base):
+        multiple_results = True
+
+    pair_p = Pairs("pair")
+    assert pair_p.multiple_results is True
+    assert base("one").multiple_results is False and base("many", multiple_results=True
+                                                          ).multiple_results is True
+    pair_p.def_abstract_eval(lambda x: [x, x])
+    mlir.register_lowering(pair_p, mlir.lower_fun(lambda x: [x, x + 1], multiple_results=True))
+    assert [float(y) for y in mjax.jit(pair_p.bind)(np.float32(3))] == [3.0, 4.0]
+
+
+def test_copies_of_a_primitive_are_itself():
+    for primitive in (add_p, v1.core.Primitive("copied")):
+        assert copy.copy(primitive) is primitive
+        assert copy.deepcopy([primitive]) == [primitive]
