@@ -49,8 +49,11 @@ class _Writer(cst.CSTTransformer):
         node = super().on_leave(original_node, updated_node)
         if isinstance(original_node, cst.Attribute | cst.Name | cst.SimpleString):
             span = (*self.begin(original_node), *self.end(original_node))
-            if (text := self.plan.edits.get(span)) is not None:
+            text = self.plan.edits.get(span)
+            if text is not None and not [*_comments(original_node)]:
                 self.done.add(span)
+                if isinstance(original_node, cst.SimpleString) and "'" not in text:
+                    text = text.replace('"', original_node.quote)
                 new = cst.parse_expression(text)
                 return new.with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
         return node

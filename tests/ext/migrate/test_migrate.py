@@ -90,9 +90,9 @@ FORMS = {
     "from jax import core\ngetattr(core, 'call_p', None)": (
         "from mjax_ext import v1\ngetattr(v1.core.primitives, 'call_p', None)"),
     "import jax\nhasattr(jax.core, 'JaxprDebugInfo')":
-        "from mjax_ext import v1\nhasattr(v1.core, \"DebugInfo\")",
+        "from mjax_ext import v1\nhasattr(v1.core, 'DebugInfo')",
     "import jax\ndef f(é='é', x: 'jax.core.Var' = jax.core.Var): pass":
-        "from mjax_ext import v1\ndef f(é='é', x: \"v1.core.Var\" = v1.core.Var): pass",
+        "from mjax_ext import v1\ndef f(é='é', x: 'v1.core.Var' = v1.core.Var): pass",
     "def f():\n    import jax.core as c; import os\n    return c.Var":
         "def f():\n    import mjax_ext.v1.core as c\n    import os\n    return c.Var",
     "try:\n    from jax.extend.core import DropVar\nexcept ImportError:\n"
@@ -127,6 +127,7 @@ LEFT = {
     "from mjax_ext.interpreters.ad import standard_jvp": (1, "v1 does not have"),
     "import mjax\nfrom mjax._tools import nothing": (2, "v1 does not have mjax._tools.nothing"),
     "import jax\n(c := jax.core).Var": (2, "from an expression that is not a name"),
+    "import jax\nx = (jax.core  # a\n    .Var)": (2, "this form"),
     "def f(:": (1, "does not parse"),
 }
 
@@ -290,9 +291,9 @@ NEXT = {
     "import mjax_ext.v1.core\nmjax_ext.v1.core.jaxpr_as_fun":
         "import mjax_ext.v2.core\nmjax_ext.v2.core.function_of_jaxpr",
     "import mjax_ext\nv = mjax_ext.require('v1')\nv.core.Var":
-        "import mjax_ext\nv = mjax_ext.require(\"v2\")\nv.core.Var",
+        "import mjax_ext\nv = mjax_ext.require('v2')\nv.core.Var",
     "from mjax_ext import require\nrequire('v1').core.Var":
-        "from mjax_ext import require\nrequire(\"v2\").core.Var",
+        "from mjax_ext import require\nrequire('v2').core.Var",
     "from mjax_ext.v1.core import new_jaxpr_eqn as n\nn(n(1, 2, 3, {}, 5), b(), c, d, ctx=4)":
         "from mjax_ext.v2.core import new_jaxpr_eqn as n\n"
         "n(c, n(3, 1, 2, params={}, effects=5), b(), params=d, ctx=4)",
