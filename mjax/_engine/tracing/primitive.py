@@ -156,7 +156,8 @@ class Primitive:
             refuse_examples(name)
         self.schema = None if params is None else schema_of(params, examples)
         # A subclass may say it for all of its primitives, as those that are written for JAX do.
-        self.multiple_results = multiple_results or type(self).multiple_results is True
+        self.multiple_results = multiple_results or (
+            getattr(type(self), "multiple_results", False) is True)
         self.types_cacheable = types_cacheable
         self.structural = structural
         self.own_varying = own_varying
