@@ -116,6 +116,7 @@ def test_types_of_arguments_are_compared():
     assert holds(X, mjax.typing.ArrayLike) and not holds("x", mjax.typing.ArrayLike)
     assert holds("float32", mjax.typing.DTypeLike) and holds(X, mjax.typing.DTypeLike)
     assert not holds(4, mjax.typing.DTypeLike)
+    assert holds(X.shape, mjax.typing.Shape) and not holds(4, mjax.typing.Shape)
 
 
 def test_trees_under_the_alias():

@@ -19,11 +19,12 @@ from mjax._engine.base.errors import LazyArgumentError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dtypes import DType
+from mjax._engine.ir.foreign_values import conversion, is_foreign_array
 from mjax._engine.ir.promotion import common_type, inexact_dtype
 from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import conversion, has_array_type, is_foreign_array, typeof
+from mjax._engine.ir.types import has_array_type, typeof
 from mjax._engine.primitives.composed import common_shape
 from mjax._engine.primitives.convert import convert_element_type_p
 from mjax._engine.primitives.select import select_n_p

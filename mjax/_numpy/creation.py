@@ -11,9 +11,10 @@ from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.foreign_values import is_foreign_array
 from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.pytree import tree_leaves
-from mjax._engine.ir.types import ShapedArray, is_array_value, is_foreign_array, typeof
+from mjax._engine.ir.types import ShapedArray, is_array_value, typeof
 from mjax._engine.primitives.joining import stack_p
 from mjax._engine.primitives.shapes import (
     array_of,

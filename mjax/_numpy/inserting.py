@@ -10,8 +10,9 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import max_dim, surely
+from mjax._engine.ir.foreign_values import refuse_masked_array
 from mjax._engine.ir.sizes import is_symbolic_dim
-from mjax._engine.ir.types import refuse_masked_array, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, lt, mul
 from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.convert import convert

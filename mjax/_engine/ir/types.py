@@ -22,6 +22,7 @@ from mjax._engine.base.util import listed, pickled_as, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.dtypes import DType, float0
+from mjax._engine.ir.foreign_values import instead, refuse_masked_array
 from mjax._engine.ir.manual_axes import ManualAxisType
 from mjax._engine.ir.sizes import integers_of_shape
 
@@ -477,18 +478,6 @@ def _typeof_numpy(value: Any) -> ShapedArray:
     return aval
 
 
-def refuse_masked_array(value: Any) -> None:
-    """Refuses NumPy's masked arrays: arrays do not have masks, so the mask would be lost.
-
-    Raises:
-      ValueError: the value is one.
-    """
-    if isinstance(value, np.ma.MaskedArray):
-        msg = ("numpy masked arrays are not supported: arrays have no masks. Use .filled(value) "
-               "for an array of the numbers, and the argument `where` of reductions for the mask.")
-        raise ValueError(msg)
-
-
 def _numpy_scalar_handler(dtype: DType) -> Callable[[Any], ShapedArray]:
     """A fast `typeof` for the scalars of a dtype: reading their `dtype` would be slow."""
     narrow, wide = ShapedArray((), dtypes.TO_32.get(dtype, dtype)), ShapedArray((), dtype)
@@ -560,36 +549,7 @@ def typeof(x: Any) -> Any:
         if handler is not None:
             return handler(x)
     raise LazyArgumentError(lambda: (
-        f"{x!r} of type {type(x).__name__} is not a valid array: {_instead(x)}"))
-
-
-def is_foreign_array(x: Any) -> bool:
-    """Whether a value is an array of another library that offers conversion."""
-    return not isinstance(x, type) and hasattr(x, "dtype") and (
-        hasattr(x, "__array__") or hasattr(x, "__dlpack__"))
-
-
-def conversion(x: Any) -> str:
-    """Says how an array of another library becomes one of ours."""
-    if str(x.dtype).startswith("key<"):
-        return ("Make keys of what key_data of that library gives, with mjax.random.wrap_key_data("
-                "numpy.asarray(data)).")
-    return "Convert it with mjax.numpy.asarray."
-
-
-def _instead(x: Any) -> str:
-    """Says what to give in place of something that is not an array."""
-    cls = type(x)
-    if is_foreign_array(x):
-        return (f"it belongs to another library ({cls.__module__.partition('.')[0]}). "
-                f"{conversion(x)}")
-    text = "give an array, a NumPy array or scalar, or a Python number"
-    if isinstance(x, (list, tuple)):
-        return f"{text} (convert lists with mjax.numpy.asarray)."
-    if cls.__module__ == "builtins" or callable(x) or isinstance(x, type):
-        return f"{text}."
-    return (f"{text}. Objects that hold arrays are containers if their class is registered by "
-            "mjax.tree_util.register_dataclass or register_pytree_node_class.")
+        f"{x!r} of type {type(x).__name__} is not a valid array: {instead(x)}"))
 
 
 def types_of(value: Any) -> list[Any]:

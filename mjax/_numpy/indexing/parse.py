@@ -22,9 +22,10 @@ from mjax._engine.base.errors import (
 from mjax._engine.base.records import Record
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import surely
+from mjax._engine.ir.foreign_values import refuse_masked_array
 from mjax._engine.ir.pytree import tree_leaves
 from mjax._engine.ir.sizes import indices_of
-from mjax._engine.ir.types import refuse_masked_array, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._numpy.creation import asarray
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 import numpy as np
@@ -30,3 +31,5 @@ ArrayLike: TypeAlias = Union[  # noqa: UP007 (JAX's kind of object)
     Array, _NDArray, np.bool_, _Number, bool, int, float, complex]
 #: Values that `dtype=` arguments take, besides None for the default.
 DTypeLike: TypeAlias = Union[str, type[Any], _DType, SupportsDType]  # noqa: UP007
+#: Values that `shape` arguments take: sizes, one for each axis. Arrays have theirs as a tuple.
+Shape: TypeAlias = Sequence[int]

@@ -14,9 +14,10 @@ import numpy as np
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
+from mjax._engine.ir.foreign_values import refuse_masked_array
 from mjax._engine.ir.mesh_specs import cuts
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
-from mjax._engine.ir.types import ShapedArray, refuse_masked_array
+from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.resharding import joined, layout_of
 from mjax._engine.runtime.arrays.shardings import Index, Sharding, SingleDeviceSharding, bounds

@@ -22,8 +22,9 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.control.calls.static_arguments import Parameters
+from mjax._engine.ir.foreign_values import is_foreign_array
 from mjax._engine.ir.pytree import keystr, registry, tree_flatten_with_path
-from mjax._engine.ir.types import is_foreign_array, typeof
+from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.devices import devices
 from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
