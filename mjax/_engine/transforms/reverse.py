@@ -188,6 +188,8 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_ax
     return (*results, flat.aux) if has_aux else results
 
 
+# Only one overload takes a function alone: mypy has no types for a lambda that several may take,
+# where the result is an argument of `jit` or `vmap`.
 @overload
 def value_and_grad(fun: Callable[Concatenate[T, P], R], argnums: Literal[0] = 0,
                    has_aux: Literal[False] = False, holomorphic: bool = False,
@@ -198,14 +200,18 @@ def value_and_grad(fun: Callable[Concatenate[T, P], tuple[R, A]], argnums: Liter
                    has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
                    reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[tuple[R, A], T]]: ...
 @overload
-def value_and_grad(fun: Callable[P, R], argnums: int | Sequence[int] = 0,
+def value_and_grad(fun: Callable[P, R], argnums: int | Sequence[int],
                    has_aux: Literal[False] = False, holomorphic: bool = False,
                    allow_int: bool = False, reduce_axes: Any = ()
                    ) -> Function[P, tuple[R, Any]]: ...
 @overload
-def value_and_grad(fun: Callable[P, tuple[R, A]], argnums: int | Sequence[int] = 0,
+def value_and_grad(fun: Callable[P, tuple[R, A]], argnums: int | Sequence[int],
                    has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
                    reduce_axes: Any = ()) -> Function[P, tuple[tuple[R, A], Any]]: ...
+@overload
+def value_and_grad(fun: Callable[P, tuple[R, A]], *, has_aux: bool, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Any = ()
+                   ) -> Function[P, tuple[tuple[R, A], Any]]: ...
 @boundary
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
                    has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
@@ -338,13 +344,16 @@ def grad(fun: Callable[Concatenate[T, P], tuple[Any, A]], argnums: Literal[0] = 
          has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
          reduce_axes: Any = ()) -> Function[Concatenate[T, P], tuple[T, A]]: ...
 @overload
-def grad(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: Literal[False] = False,
+def grad(fun: Callable[P, Any], argnums: int | Sequence[int], has_aux: Literal[False] = False,
          holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
          ) -> Function[P, Any]: ...
 @overload
-def grad(fun: Callable[P, tuple[Any, A]], argnums: int | Sequence[int] = 0, has_aux: bool = False,
+def grad(fun: Callable[P, tuple[Any, A]], argnums: int | Sequence[int], has_aux: bool = False,
          holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
          ) -> Function[P, Any]: ...
+@overload
+def grad(fun: Callable[P, tuple[Any, A]], *, has_aux: bool, holomorphic: bool = False,
+         allow_int: bool = False, reduce_axes: Any = ()) -> Function[P, Any]: ...
 @boundary
 def grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False,
          holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
