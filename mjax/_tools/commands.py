@@ -26,21 +26,27 @@ def _trace(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--perfetto", metavar="FILE", help="write it for Perfetto")
     parser.add_argument("script", help="the program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    # Python 3.11 would call the rest required.
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments").required = False
     options = parser.parse_args(arguments)
+    if not os.path.exists(options.script):
+        parser.error(f"there is no file {options.script!r}; give the path of a Python program")
+    paths = {form: path for form in ("json", "perfetto") if (path := getattr(options, form))}
+    for form, path in paths.items():  # before the program runs, which may take hours
+        if not os.path.isdir(folder := os.path.dirname(os.path.abspath(path))):
+            parser.error(f"--{form} {path}: there is no folder {folder!r}")
     sys.argv = [options.script, *options.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-    with trace_report() as report:
-        try:
+    status: object = 0
+    try:
+        with trace_report() as report:
             runpy.run_path(options.script, run_name="__main__")
-        except SystemExit as end:
-            status = end.code
-        else:
-            status = 0
-    for form in ("json", "perfetto"):
-        if path := getattr(options, form):
+    except SystemExit as end:
+        status = end.code
+    finally:  # programs that fail, or are interrupted, have a report too
+        print(report, file=sys.stderr)
+        for form, path in paths.items():
             report.save(path, form)
-    print(report, file=sys.stderr)
     if status is None or isinstance(status, int):
         return status or 0
     print(status, file=sys.stderr)

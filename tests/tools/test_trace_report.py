@@ -20,6 +20,7 @@ import mjax
 import mjax.numpy as jnp
 from benchmarks import reports
 from mjax._engine.runtime.dispatch.spans import guards, recorders
+from mjax._tools.commands import main
 
 ROOT = Path(__file__).parents[2]
 
@@ -319,14 +320,18 @@ sys.exit(int(sys.argv[2]))
 """
 
 
+def _command(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "mjax", "trace", *arguments],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
 def test_the_command(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     (tmp_path / "helper.py").write_text("def double(x):\n    return x * 2\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "mjax", "trace", "--json", tmp_path / "r.json",
-         "--perfetto", tmp_path / "p.json", tmp_path / "script.py", "--x", "3"],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = _command("--json", tmp_path / "r.json", "--perfetto", tmp_path / "p.json",
+                    tmp_path / "script.py", "--x", "3")
     assert done.returncode == 3, done.stderr
     assert done.stdout == "['--x', '3'] __main__\n"
     assert "again: argument x: now ~int32[], before ~float32[] (dtype)" in done.stderr
@@ -334,3 +339,23 @@ def test_the_command(tmp_path):
     (row,) = [row for row in data["rows"] if row["function"] == "double"]
     assert row["traces"] == 2 and row["site"].endswith("script.py:6 (<module>)")
     assert json.loads((tmp_path / "p.json").read_text())["traceEvents"]
+
+
+def test_a_program_that_fails_has_a_report(tmp_path):
+    script = tmp_path / "fails.py"
+    script.write_text("import mjax\nmjax.jit(lambda x: x * 2)(1.0)\nraise KeyError('its own')\n")
+    done = _command("--json", tmp_path / "r.json", script)
+    assert done.returncode == 1 and "KeyError: 'its own'" in done.stderr
+    assert "fails.py:2 (<module>)" in done.stderr
+    assert json.loads((tmp_path / "r.json").read_text())["rows"][0]["traces"] == 1
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ((), "required: script\n"),
+    (("absent.py",), "there is no file 'absent.py'"),
+    (("--json", "absent/r.json", __file__), "--json absent/r.json: there is no folder"),
+])
+def test_wrong_commands(capsys, arguments, message):
+    with pytest.raises(SystemExit):
+        main(["trace", *arguments])
+    assert message in capsys.readouterr().err
