@@ -26,8 +26,8 @@ def _trace(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--perfetto", metavar="FILE", help="write it for Perfetto")
     parser.add_argument("script", help="the program")
-    # Python 3.11 would call the rest required.
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments").required = False
+    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    rest.required = False  # Python 3.11 would ask for them
     options = parser.parse_args(arguments)
     if not os.path.exists(options.script):
         parser.error(f"there is no file {options.script!r}; give the path of a Python program")
