@@ -38,6 +38,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
       color_map: maps a number in [0, 1] to a color: red, green and blue in [0, 1].
 
     Raises:
+      TypeError: `sharding` is not a sharding.
       ValueError: the array has no dimensions, or more than two; a size is not divisible.
 
     Example:
@@ -49,6 +50,11 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
     """
     shape = tuple(shape)
     _check_rank(shape)
+    if not isinstance(sharding, Sharding):
+        msg = (f"visualize_sharding expects a sharding, got {sharding!r} of type "
+               f"{type(sharding).__name__}. Of an array it is x.sharding, of a device "
+               "SingleDeviceSharding(device).")
+        raise TypeError(msg)
     _show(shape, sharding.devices_indices_map(shape), use_color, scale, min_width, max_width,
           color_map)
 

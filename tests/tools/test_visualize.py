@@ -72,6 +72,8 @@ def test_what_cannot_be_shown():
         mjax.debug.visualize_array_sharding(mjax.numpy.ones((2, 2, 2)))
     with pytest.raises(ValueError, match=r"not one of shape \(\)"):
         mjax.debug.visualize_sharding((), NamedSharding(MESH, P()))
+    with pytest.raises(TypeError, match=r"expects a sharding, got .*Device.* SingleDeviceSharding"):
+        mjax.debug.visualize_sharding((2, 2), mjax.devices()[0])
     with pytest.raises(TypeError, match="a string"):
         mjax.debug.visualize_array_sharding("a string")
     with pytest.raises(TypeError, match="use_colour"):

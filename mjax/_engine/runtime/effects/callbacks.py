@@ -337,7 +337,11 @@ class _Printer(Keyed):
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
         with np.printoptions(**self.options):
-            text = self.fmt.format(*args, **kwargs)
+            try:
+                text = self.fmt.format(*args, **kwargs)
+            except Exception as error:  # it may come late: nothing else would name the call
+                error.add_note(f"in {self.__name__}")
+                raise
         self.write(text)
 
 

@@ -225,6 +225,12 @@ def test_options_in_a_call_of_their_own(capsys):
         mjax.debug.log()(1)
 
 
+def test_formats_that_values_refuse_are_named():
+    with pytest.raises(ValueError, match="Unknown format code 'd'") as refused:
+        mjax.debug.print("x = {x:d}", x=np.float32(0.5))
+    assert "in debug.print('x = {x:d}')" in refused.value.__notes__
+
+
 def test_formats_that_are_not_checked(capsys):
     f = mjax.jit(lambda x: mjax.debug.print("{x[0]}", 1, x=x, skip_format_check=True))
     f(X)
