@@ -206,12 +206,15 @@ def value_and_grad(fun: Callable[P, R], argnums: int | Sequence[int],
                    ) -> Function[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(fun: Callable[P, tuple[R, A]], argnums: int | Sequence[int],
-                   has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
+                   has_aux: Literal[True], holomorphic: bool = False, allow_int: bool = False,
                    reduce_axes: Any = ()) -> Function[P, tuple[tuple[R, A], Any]]: ...
 @overload
-def value_and_grad(fun: Callable[P, tuple[R, A]], *, has_aux: bool, holomorphic: bool = False,
-                   allow_int: bool = False, reduce_axes: Any = ()
-                   ) -> Function[P, tuple[tuple[R, A], Any]]: ...
+def value_and_grad(fun: Callable[P, tuple[Any, Any]], argnums: int | Sequence[int], has_aux: bool,
+                   holomorphic: bool = False, allow_int: bool = False, reduce_axes: Any = ()
+                   ) -> Function[P, Any]: ...
+@overload
+def value_and_grad(fun: Callable[P, tuple[Any, Any]], *, has_aux: bool, holomorphic: bool = False,
+                   allow_int: bool = False, reduce_axes: Any = ()) -> Function[P, Any]: ...
 @boundary
 def value_and_grad(fun: Callable[..., Any], argnums: int | Sequence[int] = 0,
                    has_aux: bool = False, holomorphic: bool = False, allow_int: bool = False,
