@@ -199,6 +199,8 @@ def test_names_that_are_not_there():
         assert "mjax.numpy.trapezoid" in message("jax.numpy.trapz", AttributeError)
         assert "write `from jax import config`" in message(
             "from jax.config import config", ModuleNotFoundError)
+        assert "Use mjax_ext.util" in message("from jax.util import safe_map", ImportError)
+        assert "Use mjax_ext.linear_util" in message("jax.linear_util", AttributeError)
         assert message("import jax.alias", ImportError)
         assert not hasattr(jax, "alias") and not hasattr(jax, "__file__")
     """)
