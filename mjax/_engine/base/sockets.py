@@ -126,8 +126,11 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
          "_engine.primitives.threefry"),
         "keys name their generator, and call its functions; users register theirs"),
     "register_pytree_node": (
-        ("_checkify.check", "_engine.control.calls.static_arguments", "_library.optimizers"),
+        ("_checkify.check", "_engine.control.calls.static_arguments", "_engine.tracing.symbolic",
+         "_library.optimizers"),
         "trees hold containers of any module, and of users: class -> functions"),
+    "register_exclusion": (
+        ("alias._private",), "libraries leave their files out of tracebacks, by a name of JAX's"),
     "register_dataclass": (("_library.stateful_random",), "the same"),
     "register_pytree_node_class": (("_scipy.stats.kde", "alias._sparse"), "the same"),
     "register_pytree_with_keys": (("_engine.ir.pytree", "_scipy.interpolate"), "the same"),
