@@ -156,7 +156,7 @@ class Primitive:
             refuse_examples(name)
         self.schema = None if params is None else schema_of(params, examples)
         # A subclass may say it for all of its primitives, as those that are written for JAX do.
-        self.multiple_results = multiple_results or (
+        self.multiple_results: bool = multiple_results or (
             getattr(type(self), "multiple_results", False) is True)
         self.types_cacheable = types_cacheable
         self.structural = structural
