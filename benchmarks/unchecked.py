@@ -123,7 +123,7 @@ def linearized(self: Any, primitive: Any, primals: Any, tangents: Any, params: A
 
 def transpose_equation(eqn: Any, values: Any, cotangents: Any) -> None:
     """`transpose._transpose_equation`."""
-    primitive, invars, outvars, params, _, _ = eqn
+    invars, outvars, primitive, params, *_ = eqn
     if primitive.multiple_results:
         ct: Any = [cotangents.pop(v, None) for v in outvars]
         if all(c is None for c in ct):

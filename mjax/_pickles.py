@@ -38,6 +38,7 @@ from mjax._engine.primitives.rng import RandomAlgorithm
 from mjax._engine.primitives.scatter import ScatterDimensionNumbers
 from mjax._engine.runtime.arrays.array import _array as array_v1
 from mjax._engine.runtime.arrays.layouts import Layout
+from mjax._engine.runtime.arrays.memory_spaces import Space
 from mjax._engine.runtime.arrays.shape_dtype_struct import _rebuild as shape_dtype_struct_v1
 from mjax._engine.runtime.dispatch.stages import ArgInfo
 from mjax._engine.transforms.batching import AxisData
@@ -63,6 +64,7 @@ flops_v1 = from_pickle(Flops)
 gather_dimension_numbers_v1 = from_pickle(GatherDimensionNumbers)
 gather_scatter_mode_v1 = from_pickle(GatherScatterMode)
 layout_v1 = from_pickle(Layout)
+memory_space_v1 = from_pickle(Space)
 nan_source_v1 = from_pickle(NaNSource)
 offloadable_v1 = from_pickle(Offloadable)
 policy_decided_v1 = from_pickle(Decided)
@@ -88,7 +90,8 @@ __all__ = [
     "disabled_safety_check_v1", "dot_algorithm_preset_v1", "dot_algorithm_v1", "effect_policy_v1",
     "eig_implementation_v1", "eigh_implementation_v1", "fft_type_v1", "flops_v1",
     "gather_dimension_numbers_v1",
-    "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1", "offloadable_v1",
+    "gather_scatter_mode_v1", "key_type_v1", "layout_v1", "manual_axis_type_v1",
+    "memory_space_v1", "offloadable_v1",
     "partial_v1", "partition_spec_v1", "policy_decided_v1", "policy_either_v1", "policy_except_v1",
     "policy_names_v1", "precision_v1", "prng_impl_v1", "prng_spec_v1",
     "ragged_dot_dimension_numbers_v1", "random_algorithm_v1",

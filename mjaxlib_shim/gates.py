@@ -1,10 +1,9 @@
 """Every branch on jaxlib, in one table.
 
 A gate has a name, a declared opening (the extension version of the first release
-that has the new form) and a probe that inspects the real library. Modules branch on
-`GATE.open`, which follows the declaration; the tests compare declaration and probe on
-every jaxlib of the matrix. A gate that is open on the whole window is dead: a test
-fails until its old branch is deleted.
+that has the new form) and a probe that inspects the real library. Modules branch on `GATE.open`,
+which follows the declaration; tests compare both on every jaxlib of the matrix. A gate that is
+open on the whole window is dead: a test fails until its old branch is deleted.
 """
 
 from __future__ import annotations

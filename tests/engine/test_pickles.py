@@ -113,7 +113,7 @@ def values():
         mjax.debug.flops(jnp.add, 1.0, 2.0),
         mjax.debug.NaNSource("log", ("float32[]",), "a.py:1 (f)"),
         mjax.image.ResizeMethod.CUBIC, export.DisabledSafetyCheck.custom_call("f"),
-        ext_random.threefry_prng_impl]
+        mjax.memory.Space.Host, ext_random.threefry_prng_impl]
     return {type(value): value for value in made}
 
 
@@ -138,7 +138,8 @@ OTHERS = {
         "StoreException", "Token", "Trace", "TraceTag", "WrappedFun",
         "ArrayMapping", "CompoundFactor", "PRNGReport", "SdyShardingRule",
         "custom_partitioning",
-        "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo"},
+        "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo",
+        "aval_method", "aval_property"},
 }
 
 

@@ -88,4 +88,4 @@ def test_modules_are_short():
 
     for file in pathlib.Path(mjaxlib_shim.__path__[0]).glob("*.py"):
         lines = [line for line in file.read_text().splitlines() if line.strip()]
-        assert len(lines) <= 250, file.name
+        assert len(lines) <= 280, file.name

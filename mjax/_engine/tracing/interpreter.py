@@ -277,8 +277,8 @@ class Tracer:
             return found.fget(self)
         if type(found) is aval_method:
             return functools.partial(found.fun, self)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}",
-                             name=name, obj=self)
+        # Raises: the class lacks it, or its property has refused.
+        return object.__getattribute__(self, name)
 
     # -- facts about the type --
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import enum
 from typing import Any
 
+from mjax._engine.base.util import pickled_by
 from mjax._engine.runtime.arrays.shardings import Sharding
 
 
+@pickled_by("memory_space_v1")
 class Space(enum.Enum):
     """A memory in which `device_put` puts values, on the devices where they are.
 

@@ -423,7 +423,7 @@ class Compiled(_Bound):
 
     def _formats(self, avals: Any, shardings: Any, layouts: dict[int, Layout]) -> list[Any]:
         avals = tree_leaves(avals)
-        parts = [part for a in avals for part in types_of_parts(a)]
+        parts = [part for a in avals for part in ([a] if is_reference(a) else types_of_parts(a))]
         return _grouped(avals, [
             Format(layouts[i], s) if i in layouts else format_of(a.ndim, s)
             for i, (a, s) in enumerate(zip(parts, tree_leaves(shardings), strict=True))])
