@@ -139,7 +139,7 @@ OTHERS = {
         "ArrayMapping", "CompoundFactor", "PRNGReport", "SdyShardingRule",
         "custom_partitioning",
         "custom_vmap", "set_mesh", "ufunc", "AbstractValue", "Wrapped", "finfo", "iinfo",
-        "aval_method", "aval_property"},
+        "HiPrimitive", "HiType", "MappingSpec", "VJPHiPrimitive", "aval_method", "aval_property"},
 }
 
 

@@ -82,10 +82,16 @@ def test_every_module_exports_what_it_has():
 
 
 def test_modules_are_short():
+    import ast
     import pathlib
 
     import mjaxlib_shim
 
     for file in pathlib.Path(mjaxlib_shim.__path__[0]).glob("*.py"):
-        lines = [line for line in file.read_text().splitlines() if line.strip()]
-        assert len(lines) <= 280, file.name
+        text = file.read_text()
+        lines = {i for i, line in enumerate(text.splitlines(), 1) if line.strip()}
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (
+                    ast.get_docstring(node)):
+                lines -= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+        assert len(lines) <= 240, file.name
