@@ -119,7 +119,7 @@ def _lint(session):
 
 
 def _check_hidden_imports(session):
-    """What the import graph cannot see: imports by string, and examples that reach inside.
+    """Checks what the import graph does not show: imports by string, examples that reach inside.
 
     `mjax.alias` may name `jax`: it imports the module that it makes.
     """

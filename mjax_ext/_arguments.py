@@ -43,7 +43,7 @@ def named(parser: argparse.ArgumentParser, name: str) -> Any:
 
 
 def called(parser: argparse.ArgumentParser, name: str) -> Any:
-    """What the function `module:attribute` returns."""
+    """The result of the function `module:attribute`."""
     function = named(parser, name)
     if not callable(function):
         parser.error(f"{name} is {function!r}, which is not a function.")

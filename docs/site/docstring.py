@@ -125,7 +125,7 @@ def _paragraph(lines: list[str], link: Callable[[str], str | None]) -> str:
         items = re.split(r"^[-*] ", "\n".join(lines), flags=re.MULTILINE)[1:]
         return "\n".join("- " + inline(" ".join(item.split()), link) for item in items)
     text = inline("\n".join(line.strip() for line in lines), link)
-    # What would begin a list, a quotation or a field does not begin a line.
+    # A line does not begin with a mark of a list, a quotation or a field.
     return re.sub(r"^(?=[-+:=]|\d+[.)] )", r"\\", text, flags=re.MULTILINE)
 
 

@@ -124,7 +124,7 @@ def _groups(names: list[Name]) -> dict[str, list[Name]]:
 def _title(source: str, key: str) -> str:
     if key == "primitives":
         return "Primitives"
-    # What the module of the engine is for, without the list or the means behind it.
+    # The purpose of the engine's module, without the list or the means behind it.
     text = re.split(r"[:;.]|, in terms| of `", _summary(importlib.import_module(source)))[0]
     return docstring.inline(text, lambda text: None)
 

@@ -362,9 +362,8 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     Source: `numpy.zeros`.
 
     Example:
-      >>> jnp.zeros((2, 3))
-      Array([[0., 0., 0.],
-             [0., 0., 0.]], dtype=float32)
+      >>> jnp.zeros(3)
+      Array([0., 0., 0.], dtype=float32)
     """
     dtype = dtype_argument(float if dtype is None else dtype, "zeros")
     return filled_on(canonical_shape(shape), 0, dtype, chosen_place("zeros", device, out_sharding))

@@ -53,7 +53,7 @@ class TraceRow(Record):
 
 
 class TraceReport:
-    """What `mjax.debug.trace_report` has recorded; `str` gives a table.
+    """The record of `mjax.debug.trace_report`; `str` gives a table.
 
     Attributes:
       rows: a `TraceRow` for each call site and function, the slowest first.

@@ -20,7 +20,7 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 
 
 class _Distribution(Distribution):
-    """What `importlib.metadata` says of a package that is not installed."""
+    """The metadata of a package that is not installed."""
 
     def __init__(self, version: str):
         self._texts = {"METADATA": f"Metadata-Version: 2.1\nName: jax\nVersion: {version}\n"}

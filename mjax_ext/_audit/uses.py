@@ -258,7 +258,7 @@ class _Walk:
             self.children(node)
 
     def bindings(self, node: ast.AST) -> None:
-        """What an expression binds: `(c := jax.core).Primitive`."""
+        """Names that an expression binds: `(c := jax.core).Primitive`."""
         while isinstance(node, ast.Attribute):
             node = node.value
         if isinstance(node, ast.NamedExpr):

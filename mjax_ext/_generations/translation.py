@@ -104,7 +104,7 @@ class Translation:
           refuse: raises an error for params that are not those of the source.
         """
         names = [*(f"{name}=_absent" for name in self._given), *self._ignored]
-        # What is handed on, the primitive refuses once per types and params.
+        # The primitive refuses other params, once per types and params.
         wrong = [*(f"{name} is _absent" for name in self._given), *["_more"] * (not self._more)]
         given = [f"{name}={name}" for name in self._given]
         return self._compiled(

@@ -134,7 +134,7 @@ def compare_programs(names):
 
 
 def write_results(suites, counts, values):
-    """What this run found goes to `results.json`, beside what earlier runs found of the others."""
+    """Writes the results of this run to `results.json`, beside those of earlier runs."""
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     run = {"day": datetime.date.today().isoformat(), "python": platform.python_version(),
            "jaxlib": importlib.metadata.version("jaxlib")}

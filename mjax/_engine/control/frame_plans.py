@@ -18,7 +18,7 @@ from mjax._engine.transforms.discharge import discharge_jaxpr, moved_last
 
 
 class FramePlans(FrameTypes):
-    """What the rules of a frame share; see `control.frame.Frame`."""
+    """The parts that rules of a frame share; see `control.frame.Frame`."""
 
     # Rules look up earlier results for the same marks. They derive new ones within their own Python
     # frame: each further frame would lower the possible depth of nested programs.

@@ -193,13 +193,11 @@ class Primitive:
     def __repr__(self) -> str:
         return self.name
 
-    def __copy__(self) -> Primitive:
+    def __copy__(self, memo: Any = None) -> Primitive:
         """Itself: programs and tables of rules know a primitive by its identity."""
         return self
 
-    def __deepcopy__(self, memo: Any) -> Primitive:
-        """Itself, as `__copy__`."""
-        return self
+    __deepcopy__ = __copy__
 
     # -- application --
 

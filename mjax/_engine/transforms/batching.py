@@ -226,7 +226,7 @@ class BatchInterpreter(Interpreter):
 
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:
-        """What the primitive's rule returns; runs with the parent current."""
+        """The results of the primitive's rule; runs with the parent current."""
         rule = primitive.axis_batch or primitive.batch
         if rule is None:
             primitive.declared([typeof(arg) for arg in args], params, "batchable")

@@ -182,7 +182,7 @@ class JVPInterpreter(Interpreter):
 
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
-        """What the rule returns: primal and tangent results. Runs with the parent current."""
+        """The primal and tangent results of the rule. Runs with the parent current."""
         rule = primitive.jvp
         if rule is None:
             primitive.declared(list(map(typeof, primals)), params, "differentiable")

@@ -32,7 +32,7 @@ from mjaxlib_shim.mlir import ir
 
 
 class LoweringResult(Record):
-    """What `lower_jaxpr_to_module` returns.
+    """The result of `lower_jaxpr_to_module`.
 
     Attributes:
       module: the `ir.Module`.

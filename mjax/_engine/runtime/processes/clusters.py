@@ -120,7 +120,7 @@ def _kubernetes(environment: Environment) -> Layout | None:
 
 
 def _mpi4py(environment: Environment) -> Layout:
-    """What MPI says; process 0 chooses the address for all. MPI does not carry arrays."""
+    """The answers of MPI; process 0 chooses the address for all. MPI does not carry arrays."""
     mpi = _mpi()
     world = mpi.COMM_WORLD
     near = world.Split_type(mpi.COMM_TYPE_SHARED)
