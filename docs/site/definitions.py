@@ -47,7 +47,7 @@ def _comment(lines: list[str], at: int) -> str:
 
 
 def sentence(name: Name) -> str:
-    """The description of a constant or a primitive: the comment at its definition, or a docstring."""
+    """Describes a constant or a primitive: by the comment at its definition, or a docstring."""
     if name.kind == "primitive":
         schema = str(name.value.schema) if name.value.schema is not None else ""
         return (f"The primitive `{name.value.name}`, "
