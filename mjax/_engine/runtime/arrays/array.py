@@ -290,17 +290,22 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
             explain_memory(error)
             raise
 
+    def _read(self) -> np.ndarray[Any, Any]:
+        """The value for NumPy: a view, or a copy that is kept if it is small and was read before."""
+        value = getattr(self, "_host", None)
+        if value is None or self._buffer.is_deleted():
+            again = hasattr(self, "_host")
+            value = self._numpy()
+            self._host = None
+            # A copy: an array with a view of its memory cannot be donated.
+            if again and value.nbytes <= _KEPT:
+                self._host = value.copy("K")
+                self._host.flags.writeable = False
+        return value
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         try:
-            value = getattr(self, "_host", None)
-            if value is None or self._buffer.is_deleted():
-                again = hasattr(self, "_host")
-                value = self._numpy()
-                self._host = None
-                # A copy: an array with a view of its memory cannot be donated.
-                if again and value.nbytes <= _KEPT:
-                    self._host = value.copy("K")
-                    self._host.flags.writeable = False
+            value = self._read()
             if dtype is not None and value.dtype != dtype:
                 if copy is False:
                     msg = (f"an array of type {self.aval} cannot become a NumPy array of dtype "
@@ -393,7 +398,8 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
     #: From `mjax.numpy`, as the operators are.
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._numpy())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
+        # From Python 3.12 on, NumPy asks for this before `__array__`.
+        return memoryview(self._read())  # type: ignore[arg-type]  # NumPy < 2.1 stubs
 
     def __bytes__(self) -> bytes:
         return self.tobytes()

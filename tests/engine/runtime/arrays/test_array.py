@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -238,6 +239,19 @@ def test_values_read_by_numpy_again_and_again():
         assert x.is_deleted()  # no view of its memory is kept
         with pytest.raises(RuntimeError, match="has been deleted"):
             np.asarray(x)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 brings __buffer__")
+def test_buffers_read_again_and_again():
+    x = mjax.device_put(np.arange(3.0, dtype=np.float32))
+    for _ in range(3):
+        view = memoryview(x)
+        assert view.readonly and view.tolist() == [0, 1, 2]
+    mjax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted()  # no view of its memory is kept
+    assert view.tolist() == [0, 1, 2]
+    with pytest.raises(RuntimeError, match="deleted"):
+        memoryview(x)
 
 
 def test_iterating_many_rows():
