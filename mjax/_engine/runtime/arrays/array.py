@@ -291,7 +291,7 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
             raise
 
     def _read(self) -> np.ndarray[Any, Any]:
-        """The value for NumPy: a view, or a copy that is kept if it is small and was read before."""
+        """The value for NumPy: a view, or a kept copy if it is small and was read before."""
         value = getattr(self, "_host", None)
         if value is None or self._buffer.is_deleted():
             again = hasattr(self, "_host")
