@@ -316,6 +316,11 @@ def transformation(gen: Callable[..., Any]) -> Callable[..., WrappedFun]:
     Returns:
       A function `(fun, *static) -> WrappedFun`.
 
+    Raises:
+      TypeError: `gen` is not a function; at calls: `fun` is not a `WrappedFun`.
+      ValueError: when the function runs: the first `yield` gives a tuple that is not a pair.
+      StopIteration: when the function runs: `gen` yields less than twice.
+
     Example:
       >>> from mjax_ext import linear_util as lu
       >>> @lu.transformation
@@ -347,6 +352,12 @@ def transformation_with_aux(gen: Callable[..., Any]
 
     Returns:
       A function `(fun, *static) -> WrappedFun, further`.
+
+    Raises:
+      TypeError: `gen` is not a function; at calls: `fun` is not a `WrappedFun`.
+      ValueError: when the function runs: a `yield` gives a tuple that is not a pair.
+      StopIteration: when the function runs: `gen` yields less than twice.
+      StoreException: by `further()`, if the function has not run; by its second run.
 
     Example:
       >>> from mjax_ext import linear_util as lu
@@ -472,6 +483,12 @@ def cache(call: Callable[..., Any], *, explain: Callable[..., Any] | None = None
     Returns:
       The function with results kept. `evict_function(f)` forgets those of one function,
       `cache_clear()` all.
+
+    Raises:
+      TypeError: `call` is not a function; at calls: a further argument, or the function inside of
+        the `WrappedFun`, is not hashable.
+      AttributeError: at calls: the first argument is not a `WrappedFun`.
+      StoreException: at calls: a store of the `WrappedFun` was filled before.
 
     Example:
       >>> from mjax_ext import linear_util as lu
