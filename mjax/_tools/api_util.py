@@ -256,6 +256,12 @@ def donation_vector(donate_argnums: Iterable[int], donate_argnames: Iterable[str
     Returns:
       A tuple of bools.
 
+    Raises:
+      TypeError: `donate_argnums` or `donate_argnames` is not iterable, or has an entry that is not
+        hashable.
+      ValueError: `kws` is true, and `in_tree` is a tuple of other than two parts.
+      AttributeError: `in_tree` is not a `PyTreeDef`.
+
     Example:
       >>> tree = mjax.tree.structure(((1, [2, 3]), {"k": 4}))
       >>> mjax.api_util.donation_vector((1,), (), tree)
@@ -324,6 +330,11 @@ def debug_info(traced_for: str, fun: Callable[..., Any], args: Sequence[Any],
     Returns:
       A `core.DebugInfo`. That of a function with an attribute `__fun_debug_info__` is this one.
 
+    Raises:
+      TypeError: `args`, `kwargs` or `static_argnums` is not iterable.
+      ValueError: the keys of a dict among the arguments cannot be sorted.
+      AttributeError: `signature` is not an `inspect.Signature`.
+
     Example:
       >>> mjax.api_util.debug_info("mine", lambda x, y: x, (1.0, {"a": 2.0}), {}).arg_names
       ('x', "y['a']")
@@ -347,6 +358,9 @@ def fun_sourceinfo(fun: Callable[..., Any]) -> str:
 
     Returns:
       A string.
+
+    Raises:
+      ValueError: the `__wrapped__` attributes of functions form a cycle.
 
     Example:
       >>> from mjax_ext import api_util
@@ -406,6 +420,11 @@ def infer_argnums_and_argnames(sig: inspect.Signature, argnums: int | Iterable[i
 
     Returns:
       Two tuples: the numbers and the names.
+
+    Raises:
+      TypeError: `argnums` is neither an integer nor an iterable of integers, or `argnames` is
+        neither a string nor iterable.
+      AttributeError: `sig` is not a signature.
 
     Example:
       >>> import inspect
