@@ -559,6 +559,10 @@ def zeros_of(aval: Any) -> Any:
     Returns:
       An array of its shape and dtype.
 
+    Raises:
+      TypeError: values of this type cannot be zero, as tokens cannot.
+      AttributeError: `aval` is not a type.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> ad.zeros_like_aval(mjax.typeof(jnp.ones(2)))

@@ -77,6 +77,9 @@ def add_tangents(x: Any, y: Any) -> Any:
     Returns:
       An array; a `Zero` if both are.
 
+    Raises:
+      TypeError: neither is a `Zero`, and their types differ or one of them is not an array.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> float(ad.add_tangents(1.0, 2.0))
@@ -168,6 +171,10 @@ def define_jvp(primitive: Primitive, *rules: Callable[..., Any] | None) -> None:
       rules: per operand `(tangent, *primals, **params) -> tangent of the result`, or `ZERO`
         where the result does not depend on the operand smoothly. Users may say None for it.
 
+    Raises:
+      TypeError: `primitive` is not a primitive; a rule is neither a function nor None; when
+        differentiated: there are more or fewer rules than operands.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad
@@ -197,6 +204,10 @@ def define_jvp_from_result(primitive: Primitive, *rules: Callable[..., Any] | No
     Args:
       primitive: the primitive.
       rules: one per operand, or None.
+
+    Raises:
+      TypeError: `primitive` is not a primitive; a rule is neither a function nor None; when
+        differentiated: there are more or fewer rules than operands.
 
     Example:
       >>> from mjax_ext import core
@@ -286,6 +297,10 @@ def define_bilinear(primitive: Primitive, lhs_rule: Callable[..., Any],
       primitive: the primitive, with operands `x` and `y`.
       lhs_rule: `(ct, x, y, **params) -> cotangent of x`, where `x` is undefined.
       rhs_rule: `(ct, x, y, **params) -> cotangent of y`, where `y` is undefined.
+
+    Raises:
+      TypeError: `primitive` is not a primitive; a rule is not a function; when differentiated: the
+        primitive does not have two operands.
 
     Example:
       >>> from mjax_ext import core

@@ -297,6 +297,13 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequen
       A jaxpr from `(primals..., nonzero tangents...)` to `(outs..., nonzero tangents...)`,
       and which results have a tangent.
 
+    Raises:
+      TypeError: `nonzeros` is not iterable, `instantiate` is neither a bool nor iterable, or a jvp
+        rule gives what does not fit.
+      ValueError: there are more or fewer flags than inputs or results.
+      MissingRuleError: a primitive does not have a jvp rule.
+      AttributeError: `jaxpr` is not a jaxpr.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> jvp, _ = ad.jvp_jaxpr(mjax.make_jaxpr(lax.sin)(1.0), [True], False)

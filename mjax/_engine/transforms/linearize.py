@@ -198,6 +198,13 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
       The evaluation, and from residuals and the nonzero tangents the tangents of those results
       that have one, the unknown ones.
 
+    Raises:
+      TypeError: `nonzeros` is not iterable, `instantiate` is neither a bool nor iterable, or a jvp
+        rule gives what does not fit.
+      ValueError: there are more or fewer flags than inputs or results.
+      MissingRuleError: a primitive does not have a jvp rule.
+      AttributeError: `jaxpr` is not a jaxpr.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> jaxpr = mjax.make_jaxpr(lambda x: lax.sin(x))(1.0)

@@ -212,6 +212,13 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
       A jaxpr from the defined inputs and the nonzero cotangents to the cotangents of the
       linear inputs that have one, and which those are.
 
+    Raises:
+      TypeError: `undefined` or `nonzero_cts` is not iterable, an equation is not linear, or a
+        transpose rule gives what does not fit.
+      ValueError: there are more or fewer flags than inputs, results or linear inputs.
+      MissingRuleError: a primitive does not have a transpose rule.
+      AttributeError: `jaxpr` is not a jaxpr.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad

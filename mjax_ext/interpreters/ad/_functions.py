@@ -152,6 +152,11 @@ def vjp(traceable: Callable[..., Any], primals: Sequence[Any], has_aux: bool = F
       The list of results; a function from their cotangents to the list of the arguments'; and the
       second list if there is one. The function is a pytree of the values it keeps.
 
+    Raises:
+      TypeError: `traceable` is not a function, or one of the primals or results is not an array.
+      ValueError: by the function: there are more or fewer cotangents than results.
+      MissingRuleError: a primitive does not have a jvp rule; by the function: a transpose rule.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> outs, pull = ad.vjp(lambda x, y: [lax.mul(x, y)], [3.0, 4.0])

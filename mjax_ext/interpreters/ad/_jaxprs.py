@@ -69,6 +69,12 @@ def closed_backward_pass(jaxpr: Jaxpr, transform_stack: bool, primals_in: Sequen
     Returns:
       A list of cotangents.
 
+    Raises:
+      TypeError: `jaxpr` is not a jaxpr, `transform_stack` is not a bool, or an equation is not
+        linear.
+      ValueError: there are more or fewer values than inputs or results.
+      MissingRuleError: a primitive does not have a transpose rule.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> jaxpr = mjax.make_jaxpr(lax.neg)(1.0)
@@ -143,6 +149,13 @@ def call_transpose(primitive: Primitive, params: dict[str, Any], call_jaxpr: Jax
     Returns:
       For each operand its cotangent or a `Zero` if it is undefined, else None: the result of a
       transpose rule.
+
+    Raises:
+      TypeError: `call_jaxpr` is not a jaxpr or not linear, or the primitive does not take the
+        params.
+      ValueError: there are more or fewer operands than inputs, or cotangents than results.
+      MissingRuleError: a primitive of the program does not have a transpose rule.
+      AttributeError: `primitive` is not a primitive, or `params` is not a dict.
 
     Example:
       >>> from mjax_ext.core.primitives import closed_call_p

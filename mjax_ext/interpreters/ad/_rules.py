@@ -74,6 +74,10 @@ def zeros_like_jaxval(val: Any) -> Any:
     Returns:
       An array of its shape and dtype.
 
+    Raises:
+      TypeError: `val` is not an array.
+      OverflowError: `val` is a Python integer that does not fit the default dtype.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> ad.zeros_like_jaxval(jnp.ones(2))
@@ -117,6 +121,11 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
     Returns:
       The results, and their tangents.
 
+    Raises:
+      TypeError: a primal is not an array, or the primitive does not take its dtype or the params.
+      MissingRuleError: the primitive does not have an implementation.
+      AttributeError: `primitive` is not a primitive.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> out, tangent = ad.zero_jvp(lax.floor_p, [1.5], [1.0])
@@ -132,6 +141,9 @@ def defjvp_zero(primitive: Primitive) -> None:
 
     Args:
       primitive: the primitive.
+
+    Raises:
+      TypeError: `primitive` is not a primitive.
 
     Example:
       >>> from mjax_ext import core
@@ -157,6 +169,11 @@ def linear_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[
     Returns:
       The results, and their tangents.
 
+    Raises:
+      TypeError: a primal or tangent is not an array, or the primitive does not take the params.
+      MissingRuleError: the primitive does not have an implementation.
+      AttributeError: `primitive` is not a primitive.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> [float(v) for v in ad.linear_jvp(lax.sub_p, [5.0, 2.0], [1.0, 10.0])]
@@ -181,6 +198,10 @@ def linear_transpose(transpose_rule: Callable[..., Any], cotangent: Any, *args: 
     Returns:
       Cotangents of the operands.
 
+    Raises:
+      TypeError: the cotangent is not a `Zero`, and `transpose_rule` is not a function of it and the
+        params.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> x = ad.UndefinedPrimal(mjax.typeof(1.0))
@@ -200,6 +221,10 @@ def linear_transpose2(transpose_rule: Callable[..., Any], cotangent: Any, *args:
 
     Returns:
       Cotangents of the operands.
+
+    Raises:
+      TypeError: the cotangent is not a `Zero`, and `transpose_rule` is not a function of it, the
+        operands and the params.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -224,6 +249,10 @@ def deflinear2(primitive: Primitive, transpose_rule: Rule) -> None:
       primitive: the primitive.
       transpose_rule: `(cotangent, *args, **params) ->` a cotangent or None per operand.
 
+    Raises:
+      TypeError: `primitive` is not a primitive, `transpose_rule` is not a function, or its
+        signature does not fit.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad
@@ -244,6 +273,9 @@ def deflinear(primitive: Primitive, transpose_rule: Callable[..., Any]) -> None:
     Args:
       primitive: the primitive, which is linear in all operands.
       transpose_rule: `(cotangent, **params) -> cotangents of operands`.
+
+    Raises:
+      TypeError: `primitive` is not a primitive, or `transpose_rule` is not a function.
 
     Example:
       >>> from mjax_ext import core
@@ -308,6 +340,13 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
     Returns:
       The results, and their tangents.
 
+    Raises:
+      TypeError: there are more or fewer functions than operands, a primal is not an array, or the
+        types of contributions differ.
+      ValueError: there are more or fewer tangents than functions.
+      MissingRuleError: the primitive does not have an implementation.
+      AttributeError: `primitive` is not a primitive.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> rules = [lambda t, out, x, **params: lax.mul(t, out)]
@@ -339,6 +378,11 @@ def bilinear_transpose(lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any
 
     Returns:
       Cotangents of `x` and `y`; None for the one that is known.
+
+    Raises:
+      TypeError: the rule that is called is not a function; both operands are undefined, and
+        `lhs_rule` reads `y`.
+      AttributeError: the cotangent is a `Zero`, and both operands are Python numbers.
 
     Example:
       >>> from mjax_ext.interpreters import ad

@@ -114,6 +114,10 @@ def jvp_subtrace(fun: Callable[..., Any], tag: Any) -> WrappedFun:
     Returns:
       A `WrappedFun`.
 
+    Raises:
+      TypeError: `fun` is not a function; at calls: there are more or fewer tangents than primals,
+        or a tangent does not have the type of its primal.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import ad
@@ -141,6 +145,11 @@ def jvp_subtrace_aux(fun: Callable[..., Any], tag: Any) -> Aux:
 
     Returns:
       The function of primals and tangents; and one that gives, after it, the second list.
+
+    Raises:
+      TypeError: `fun` is not a function; at calls: there are more or fewer tangents than primals,
+        or a tangent does not have the type of its primal.
+      StoreException: by the second function, if the first has not run; by the first's second run.
 
     Example:
       >>> from mjax_ext import core
@@ -179,6 +188,11 @@ def f_jvp_traceable(fun: Callable[..., Any], nonzeros: Sequence[bool]) -> Aux:
       A function from all primals, then the tangents that there are, to all results, then the
       tangents that are not zero; and one that gives, after it, which results have one.
 
+    Raises:
+      TypeError: `fun` is not a function, or `nonzeros` is not iterable.
+      StopIteration: at calls: a tangent is missing.
+      StoreException: by the second function, if the first has not run; by the first's second run.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> flat, which = ad.f_jvp_traceable(
@@ -212,6 +226,13 @@ def traceable(fun: Callable[..., Any], in_tree: Any) -> Aux:
       A function of the leaves that gives the leaves of the results; and one that gives, after it,
       their structure.
 
+    Raises:
+      TypeError: `fun` is not a function.
+      ValueError: at calls: there are more or fewer leaves than `in_tree` has, or more or fewer
+        tangents than primals.
+      AttributeError: at calls: `in_tree` is not a `PyTreeDef`.
+      StoreException: by the second function, if the first has not run; by the first's second run.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> tree = mjax.tree_util.tree_structure(([1.0, 1.0], [1.0, None]))
@@ -242,6 +263,10 @@ def nonzero_outputs(fun: Callable[..., Any]) -> Aux:
     Returns:
       The function, and a function without arguments that gives a list of bools.
 
+    Raises:
+      TypeError: `fun` is not a function; at calls: its result is not iterable.
+      StoreException: by the second function, if the first has not run; by the first's second run.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> same, which = ad.nonzero_outputs(lambda x: [x, ad.Zero(mjax.typeof(x))])
@@ -268,6 +293,10 @@ def nonzero_tangent_outputs(fun: Callable[..., Any]) -> Aux:
 
     Returns:
       The function, and a function without arguments that gives a list of bools.
+
+    Raises:
+      TypeError: `fun` is not a function; at calls: its second result is not iterable.
+      StoreException: by the second function, if the first has not run; by the first's second run.
 
     Example:
       >>> from mjax_ext.interpreters import ad
