@@ -29,7 +29,7 @@ def _assignments(module: str) -> dict[str, str]:
                    else [node.target] if isinstance(node, ast.AnnAssign) else [])
         for target in targets:
             for name in ast.walk(target):
-                if isinstance(name, ast.Name):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
                     found[name.id] = _comment(lines, node.lineno - 1)
     return found
 
