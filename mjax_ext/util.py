@@ -22,6 +22,10 @@ def unzip2(xys: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, 
     Returns:
       Two tuples.
 
+    Raises:
+      TypeError: the argument, or one of its items, cannot be iterated over.
+      ValueError: an item does not hold two values.
+
     Example:
       >>> from mjax_ext import util
       >>> util.unzip2([(1, "a"), (2, "b")])
@@ -42,6 +46,10 @@ def unzip3(xyzs: Iterable[tuple[Any, Any, Any]]
 
     Returns:
       Three tuples.
+
+    Raises:
+      TypeError: the argument, or one of its items, cannot be iterated over.
+      ValueError: an item does not hold three values.
 
     Example:
       >>> from mjax_ext import util
@@ -67,7 +75,14 @@ def wraps(wrapped: Callable[..., Any], namestr: str | None = None, docstr: str |
       kwargs: further values for `docstr`.
 
     Returns:
-      A decorator.
+      A decorator, which reads the templates and raises the errors below.
+
+    Raises:
+      KeyError: a template has a name that is not given.
+      IndexError: a template has a field without a name.
+      ValueError: the braces of a template do not match.
+      TypeError: `docstr` is given, and `fun` or `doc` is among the further values.
+      AttributeError: a template is not a str, or the wrapper does not take a new name.
 
     Example:
       >>> from mjax_ext import util

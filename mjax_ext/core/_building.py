@@ -131,6 +131,10 @@ def new_jaxpr_eqn(invars: Sequence[Atom], outvars: Sequence[Var], primitive: Pri
     Returns:
       A `JaxprEqn`.
 
+    Raises:
+      TypeError: the operands or the results cannot be iterated over.
+      AttributeError: `ctx` is not a `JaxprEqnContext`.
+
     Example:
       >>> from mjax_ext import core
       >>> x, y = (core.Var(mjax.typeof(1.0)) for _ in range(2))
@@ -168,6 +172,10 @@ def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
     Returns:
       A function of as many arrays as the program has inputs.
 
+    Raises:
+      TypeError: at calls: there are more or fewer arguments than inputs, or one is not an array.
+      AttributeError: at calls: the program is not a jaxpr.
+
     Example:
       >>> from mjax_ext import core
       >>> f = core.jaxpr_as_fun(mjax.make_jaxpr(lambda x: lax.mul(x, 2.0))(1.0))
@@ -192,6 +200,10 @@ def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
 
     Returns:
       A list of pairs `(array, type)`.
+
+    Raises:
+      AttributeError: the program is not a jaxpr.
+      TypeError: one of its constants is not an array or a number.
 
     Example:
       >>> from mjax_ext import core
@@ -243,6 +255,11 @@ def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
     Returns:
       A type.
 
+    Raises:
+      TypeError: the axis is not an integer, the size is neither an integer nor symbolic, or values
+        of the type cannot be batched.
+      AttributeError: the axis is given, and `aval` is not a type.
+
     Example:
       >>> from mjax_ext import core
       >>> core.unmapped_aval(3, 0, core.ShapedArray((2,), jnp.dtype("float32")))
@@ -259,6 +276,10 @@ def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:
 
     Returns:
       A dtype.
+
+    Raises:
+      TypeError: it is not a dtype that arrays have.
+      ValueError: it is an array.
 
     Example:
       >>> from mjax_ext import core

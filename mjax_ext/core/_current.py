@@ -140,7 +140,7 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
       convention: the name of the library that asks; it changes nothing.
 
     Returns:
-      A state, which can be hashed and compared.
+      A state, which can be compared.
 
     Example:
       >>> from mjax_ext import core
@@ -210,6 +210,10 @@ def extend_axis_env_nd(name_size_pairs: Iterable[tuple[Any, int]]) -> Iterator[N
 
     Returns:
       A context manager.
+
+    Raises:
+      TypeError: at the start of the `with`: the pairs cannot be iterated over, or one does not
+        hold a name and a size.
 
     Example:
       >>> from mjax_ext import core

@@ -175,6 +175,10 @@ def raise_to_shaped(aval: AbstractValue, weak_type: bool | None = None) -> Abstr
     Returns:
       A type.
 
+    Raises:
+      ValueError: `weak_type` is an array of several elements.
+      ConcretizationTypeError: `weak_type` is a traced value.
+
     Example:
       >>> from mjax_ext import core
       >>> core.raise_to_shaped(mjax.typeof(1.0), weak_type=False)
@@ -223,6 +227,11 @@ def standard_insert_pvary(*args: Any) -> list[Any]:
 
     Returns:
       A list of values.
+
+    Raises:
+      TypeError: one of them is not an array or a number.
+      OverflowError: one is an int that the default integer dtype cannot hold.
+      ValueError: one is a masked array of NumPy.
 
     Example:
       >>> from mjax_ext import core
@@ -279,6 +288,9 @@ def is_constant_dim(d: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      RuntimeError: it is an integer scalar, an array that has been deleted.
+
     Example:
       >>> from mjax_ext import core
       >>> core.is_constant_dim(3), core.is_constant_dim(mjax.export.symbolic_shape("b")[0])
@@ -302,6 +314,10 @@ def is_constant_shape(s: Shape) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: the shape is not a sequence.
+      RuntimeError: a size is an integer scalar, an array that has been deleted.
+
     Example:
       >>> from mjax_ext import core
       >>> core.is_constant_shape((2, 3))
@@ -319,6 +335,10 @@ def definitely_equal(x: Any, y: Any) -> bool:
 
     Returns:
       A bool; False if it depends on the symbols.
+
+    Raises:
+      ValueError: their comparison is an array of several elements.
+      TypeError: they are arrays of mjax whose shapes do not fit each other.
 
     Example:
       >>> from mjax_ext import core
@@ -346,6 +366,10 @@ def definitely_equal_shape(s1: Shape, s2: Shape) -> bool:
     Returns:
       A bool; False if it depends on the symbols.
 
+    Raises:
+      TypeError: one of them is not a sequence.
+      ValueError: the comparison of two sizes is an array of several elements.
+
     Example:
       >>> from mjax_ext import core
       >>> core.definitely_equal_shape((2, 3), [2, 3]), core.definitely_equal_shape((2,), (2, 1))
@@ -365,6 +389,10 @@ def dimension_as_value(d: Any) -> Any:
     Returns:
       An int, or a traced integer.
 
+    Raises:
+      InconclusiveDimensionOperation: it is a symbolic dimension, and no program is
+        being staged.
+
     Example:
       >>> from mjax_ext import core
       >>> core.dimension_as_value(3)
@@ -383,6 +411,12 @@ def dim_constant(ct: int) -> Any:
 
     Returns:
       A NumPy scalar.
+
+    Raises:
+      TypeError: it is not a number.
+      ConcretizationTypeError: it is a traced value.
+      OverflowError: the default integer dtype cannot hold it.
+      InconclusiveDimensionOperation: it is a symbolic dimension.
 
     Example:
       >>> from mjax_ext import core

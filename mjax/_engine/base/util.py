@@ -74,6 +74,9 @@ def split_list(values: Sequence[T], sizes: Sequence[int]) -> list[list[T]]:
     Returns:
       A list of lists, one more than `sizes` has entries.
 
+    Raises:
+      TypeError: `values` is not a sequence, or `sizes` does not hold integers.
+
     Example:
       >>> split_list([1, 2, 3, 4], [1, 2])
       [[1], [2, 3], [4]]
@@ -95,6 +98,10 @@ def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T],
 
     Returns:
       Two lists.
+
+    Raises:
+      ValueError: there are more or fewer flags than values.
+      TypeError: the flags or the values cannot be iterated over.
 
     Example:
       >>> partition_list([False, True, False], "abc")
@@ -127,6 +134,10 @@ def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) 
 
     Returns:
       A list.
+
+    Raises:
+      StopIteration: `falses` or `trues` has too few elements.
+      TypeError: an argument cannot be iterated over.
 
     Example:
       >>> merge_lists([False, True, False], ["a", "c"], ["b"])

@@ -424,6 +424,12 @@ def max_dim(d1: Any, d2: Any) -> Any:
     Returns:
       A size.
 
+    Raises:
+      ValueError: they are symbolic, and of different scopes.
+      TypeError: they cannot be compared, or one is symbolic and the other an array.
+      ConcretizationTypeError: the comparison depends on a traced value.
+      AttributeError: the result depends on symbols, and one is neither symbolic nor an int.
+
     Example:
       >>> from mjax_ext import core
       >>> b, = mjax.export.symbolic_shape("b")
@@ -442,6 +448,12 @@ def min_dim(d1: Any, d2: Any) -> Any:
 
     Returns:
       A size.
+
+    Raises:
+      ValueError: they are symbolic, and of different scopes.
+      TypeError: they cannot be compared, or one is symbolic and the other an array.
+      ConcretizationTypeError: the comparison depends on a traced value.
+      AttributeError: the result depends on symbols, and one is neither symbolic nor an int.
 
     Example:
       >>> from mjax_ext import core

@@ -177,7 +177,8 @@ class JaxprEqn(Record):
       source: where it comes from: a `SourceInfo`, as `source_info` of another equation, or a
         traceback; None: not known.
 
-    As a last argument it takes `ctx`, the context of another equation.
+    Args:
+      ctx: the context of another equation, in place of that of `source`; None: that of `source`.
 
     Example:
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns
@@ -493,6 +494,9 @@ def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
     Yields:
       Jaxprs.
 
+    Raises:
+      AttributeError: at the first one: `params` is not a dict.
+
     Example:
       >>> from mjax_ext import core
       >>> eqn, = mjax.make_jaxpr(mjax.jit(lax.sin))(1.0).eqns
@@ -530,6 +534,9 @@ def subjaxprs(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
 
     Yields:
       Jaxprs.
+
+    Raises:
+      AttributeError: at the first one: the program is not a jaxpr.
 
     Example:
       >>> from mjax_ext import core

@@ -577,6 +577,9 @@ def is_array_value(value: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      ValueError: it is a masked array of NumPy.
+
     Example:
       >>> from mjax_ext import core
       >>> core.valid_jaxtype(1.0), core.valid_jaxtype("text")

@@ -29,6 +29,11 @@ def call_impl(f: Any, *args: Any, **params: Any) -> list[Any]:
     Returns:
       A list of values.
 
+    Raises:
+      TypeError: the function does not return a list or a tuple.
+      AttributeError: `f` is not a `WrappedFun`.
+      Exception: the error of the function, if it raises one.
+
     Example:
       >>> from mjax_ext import core, linear_util as lu
       >>> core.call_impl(lu.wrap_init(lambda x: [x + 1]), 1, name="region")

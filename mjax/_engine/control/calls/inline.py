@@ -32,6 +32,11 @@ def inline_calls(jaxpr: Jaxpr, which: Callable[[JaxprEqn], bool] = runs_here) ->
     Returns:
       A program of the same inputs and results. Calls inside of the bodies are replaced too.
 
+    Raises:
+      AttributeError: the program is not a jaxpr.
+      TypeError: the program has calls, and `which` is not a function.
+      Exception: the error of `which`, if it raises one.
+
     Example:
       >>> from mjax_ext import core
       >>> f = mjax.jit(lambda x: lax.sin(x))
