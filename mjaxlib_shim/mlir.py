@@ -152,7 +152,16 @@ def context_class() -> Any:
     base = ir.Context
 
     class Context(base):  # type: ignore[misc, valid-type]
-        """An `ir.Context` without dialects."""
+        """An `ir.Context` without dialects.
+
+        Example:
+          >>> from mjax_ext.lowering import JaxIrContext, upstream_dialects
+          >>> context = JaxIrContext()
+          >>> context.append_dialect_registry(upstream_dialects)
+          >>> context.load_all_available_dialects()
+          >>> context.is_registered_operation("func.func")
+          True
+        """
 
         def __init__(self) -> None:
             # ir.Context.__init__ would load all dialects.

@@ -149,6 +149,10 @@ def dense_bool(values: Sequence[bool]) -> Any:
     Returns:
       An `ir.Attribute`.
 
+    Raises:
+      TypeError: it cannot be iterated over.
+      RuntimeError: no `ir.Context` is entered.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -166,6 +170,10 @@ def i64_attr(value: int) -> Any:
 
     Returns:
       An `ir.IntegerAttr`.
+
+    Raises:
+      TypeError, RuntimeError: it is not an int that fits in 64 bits; jaxlib decides which.
+      RuntimeError: no `ir.Context` is entered.
 
     Example:
       >>> from mjax_ext.interpreters import mlir
@@ -236,6 +244,12 @@ def reducer_region(region: Any, dtypes_: Sequence[Any], body: Callable[..., Sequ
       region: the empty region of an operation that reduces.
       dtypes_: the dtypes of its operands.
       body: from the scalars to as many results as there are dtypes.
+
+    Raises:
+      AttributeError: `region` is not a region.
+      TypeError: `dtypes_` holds something else than dtypes of arrays; `body` does not give a list.
+      MLIRError: when the module is compiled: `body` gives more or fewer results, or the operation
+        does not have as many operands.
 
     Example:
       >>> from mjax_ext import core

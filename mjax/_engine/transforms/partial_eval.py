@@ -184,6 +184,11 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
     Returns:
       A `PartialEvaluated`: the two parts, and which results are unknown.
 
+    Raises:
+      AttributeError: `jaxpr` is not a `Jaxpr`.
+      TypeError: `unknown` is not a sequence, or `instantiate` neither a bool nor a sequence.
+      ValueError: there are more or fewer flags than inputs, or than results.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> jaxpr = mjax.make_jaxpr(lambda x, y: lax.mul(lax.sin(x), y))(1.0, 1.0)

@@ -20,6 +20,9 @@ def module_to_string(module: Any, enable_debug_info: bool = False) -> str:
     Returns:
       A string.
 
+    Raises:
+      AttributeError: it is not an `ir.Module`.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
@@ -37,6 +40,9 @@ def module_to_bytecode(module: Any) -> bytes:
 
     Returns:
       Bytes.
+
+    Raises:
+      AttributeError: it is not an `ir.Module`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir
@@ -189,6 +195,9 @@ def xla_computation_to_mlir_module(xla_computation: Any) -> Any:
 
     Returns:
       An `ir.Module`.
+
+    Raises:
+      TypeError: it is not an `XlaComputation`.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

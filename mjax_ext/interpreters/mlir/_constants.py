@@ -165,6 +165,10 @@ def i32_attr(i: int) -> Any:
     Returns:
       An `ir.IntegerAttr`.
 
+    Raises:
+      TypeError, RuntimeError: it is not an int that fits in 64 bits; jaxlib decides which.
+      RuntimeError: no `ir.Context` is entered.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -183,6 +187,12 @@ def dense_int_elements(xs: Any) -> Any:
     Returns:
       An `ir.Attribute`.
 
+    Raises:
+      TypeError: an element is not a number.
+      ValueError: rows have different lengths, or an element is a text that is not an integer.
+      OverflowError: an element is a Python int of more than 64 bits.
+      RuntimeError: no `ir.Context` is entered.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -200,6 +210,11 @@ def dense_bool_elements(xs: Sequence[bool]) -> Any:
 
     Returns:
       An `ir.Attribute`.
+
+    Raises:
+      TypeError: it cannot be iterated over.
+      ValueError: an element is an array of several elements.
+      RuntimeError: no `ir.Context` is entered.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

@@ -25,6 +25,12 @@ def full_like_aval(ctx: LoweringContext, value: Any, aval: ShapedArray) -> Any:
     Returns:
       An `ir.Value`.
 
+    Raises:
+      TypeError: `value` is not a number, or is complex and the type is not; `aval` is not a type.
+      OverflowError: NumPy does not convert an int to the integer type.
+      ValueError: `value` is a text that is not a number; no device has the memory for the array.
+      RuntimeError: no `ir.Context` is entered.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -51,6 +57,13 @@ def broadcast_in_dim(ctx: LoweringContext, op: Any, aval_out: ShapedArray, *,
     Returns:
       An `ir.Value`.
 
+    Raises:
+      TypeError: `op` is not an `ir.Value`, `aval_out` is not a type of arrays, or an entry of
+        `broadcast_dimensions` is not an integer.
+      ValueError: no device has the memory for the array.
+      RuntimeError: no `ir.Context` is entered.
+      MLIRError: when the module is compiled: the axes of `op` do not fit those of the result.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -75,6 +88,12 @@ def shape_tensor(ctx: LoweringContext, sizes: Sequence[Any]) -> Any:
 
     Returns:
       An `ir.Value`.
+
+    Raises:
+      AttributeError: an entry is neither an int nor an `ir.Value`.
+      OverflowError: NumPy does not convert an int to 32 bits.
+      TypeError: `sizes` cannot be iterated over.
+      RuntimeError: no `ir.Context` is entered.
 
     Example:
       >>> from mjax_ext import core

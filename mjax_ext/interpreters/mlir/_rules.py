@@ -67,6 +67,10 @@ def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> traced:
       A rule for `register_lowering`. Another rule may also call it, as `rule(ctx, *operands)`, for
       operands of the types `ctx.avals_in` (`ctx.replace(avals_in=...)` sets those).
 
+    Raises:
+      TypeError: at `register_lowering`: `fun` is not a function; when the rule runs: it does not
+        return a list, or returns one although `multiple_results` is False.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -91,6 +95,10 @@ def cache_lowering(rule: LoweringRule) -> LoweringRule:
 
     Returns:
       A lowering rule.
+
+    Raises:
+      TypeError: at `register_lowering`: `rule` is not a function; when the rule runs: it does not
+        give IR values of the types of the results.
 
     Example:
       >>> from mjax_ext import core
@@ -145,6 +153,11 @@ def delegate_lowering(ctx: LoweringContext, lowering_fun: LoweringRule, *args: A
     Returns:
       The IR values that the rule gives.
 
+    Raises:
+      TypeError: the context does not have a field of this name; or the tokens afterwards are not
+        those of the effects of `ctx`.
+      Exception: anything that the rule raises.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import mlir
@@ -177,6 +190,10 @@ def core_call_lowering(ctx: LoweringContext, *args: Any, name: str, backend: Any
 
     Returns:
       A list, an IR value or a tuple of them for each result.
+
+    Raises:
+      AttributeError: `call_jaxpr` is not a `Jaxpr`.
+      MLIRError: when the module is compiled: there are more or fewer operands than inputs.
 
     Example:
       >>> from functools import partial

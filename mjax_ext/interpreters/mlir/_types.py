@@ -60,6 +60,11 @@ def dtype_to_ir_type(dtype: Any) -> Any:
     Returns:
       An `ir.Type`.
 
+    Raises:
+      TypeError: it is not a dtype that arrays have, or it is a dtype of keys.
+      ValueError: it is an array.
+      RuntimeError: no `ir.Context` is entered.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context():
@@ -106,6 +111,12 @@ def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
     Returns:
       A tuple of `ir.Type`s.
 
+    Raises:
+      AttributeError: it is not a type.
+      TypeError: its class has neither an entry in `ir_type_handlers` nor a method `physical()`.
+      ValueError: no device has the memory for an array of this type.
+      RuntimeError: no `ir.Context` or no `ir.Location` is entered.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> with mlir.make_ir_context(), mlir.ir.Location.unknown():
@@ -139,6 +150,9 @@ def flatten_ir_values(xs: Iterable[Any]) -> list[Any]:
     Returns:
       A list of `ir.Value`s.
 
+    Raises:
+      TypeError: it cannot be iterated over.
+
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> mlir.flatten_ir_values(["a", ("b", "c"), ()])
@@ -158,6 +172,9 @@ def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:
 
     Returns:
       A list of `ir.Type`s.
+
+    Raises:
+      TypeError: it cannot be iterated over.
 
     Example:
       >>> from mjax_ext.interpreters import mlir

@@ -49,6 +49,9 @@ def convert_constvars_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     Returns:
       A program of `n + m` inputs and no constants.
 
+    Raises:
+      TypeError: it is not a `Jaxpr`.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import partial_eval
@@ -139,6 +142,9 @@ def separate_consts(jaxpr: Jaxpr) -> tuple[Jaxpr, list[Any]]:
     Returns:
       The program, and a list of values.
 
+    Raises:
+      TypeError: it is not a `Jaxpr`.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> ones = jnp.ones(2)
@@ -226,6 +232,10 @@ def make_jaxpr_effects(constvars: Sequence[Var], invars: Sequence[Var], outvars:
     Returns:
       A frozenset of effects.
 
+    Raises:
+      AttributeError: an entry of `eqns` is not an equation.
+      TypeError: `constvars`, `invars` or `eqns` cannot be iterated over.
+
     Example:
       >>> from mjax_ext.interpreters import partial_eval
       >>> jaxpr = mjax.make_jaxpr(lax.sin)(1.0)
@@ -247,6 +257,9 @@ def has_effects(eqn: JaxprEqn) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      AttributeError: it is not an equation.
 
     Example:
       >>> from mjax_ext.interpreters import partial_eval
@@ -339,6 +352,13 @@ def dce_jaxpr_call_rule(used_outputs: Sequence[bool], eqn: JaxprEqn
     Returns:
       Which operands are used, and the equation of the smaller program. It is None, and no operand
       is used, where no result is wanted and no effect keeps it.
+
+    Raises:
+      AttributeError: `eqn` is not an equation.
+      KeyError: it does not have a param `call_jaxpr`.
+      TypeError: that is not a `Jaxpr`, or `used_outputs` is not a sequence of bools.
+      ValueError: there are more or fewer flags than results, or operands than inputs. Equations
+        that are dropped are not checked.
 
     Example:
       >>> from mjax_ext import core

@@ -247,6 +247,14 @@ def call_partial_eval_custom_rule(jaxpr_param_name: str, params_updater: ParamsU
       The known equation, the staged one, which results are unknown, which are instantiated, and the
       residuals.
 
+    Raises:
+      AttributeError: `eqn` is not an equation.
+      KeyError: it does not have the param.
+      TypeError: the param is not a `Jaxpr`; flags are not lists of bools; the policy does not
+        return a decision, or the updater a pair.
+      ValueError: there are more or fewer flags than inputs; an unknown input is not
+        instantiated; the updater returns more or fewer than two values.
+
     Example:
       >>> from functools import partial
       >>> from mjax_ext import core
@@ -287,6 +295,9 @@ def closed_call_partial_eval_custom_rule(
     Returns:
       The known equation, the staged one, which results are unknown, which are instantiated, and the
       residuals.
+
+    Raises:
+      AttributeError, KeyError, TypeError, ValueError: as `call_partial_eval_custom_rule` does.
 
     Example:
       >>> from mjax_ext.core.primitives import jit_p

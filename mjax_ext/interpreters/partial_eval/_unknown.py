@@ -79,6 +79,10 @@ def partition_pvals(pvals: Sequence[PartialVal]) -> tuple[list[bool], list[Any],
     Returns:
       A list of bools, a list of types, a list of values.
 
+    Raises:
+      AttributeError: an entry is not a `PartialVal`.
+      TypeError: it cannot be iterated over.
+
     Example:
       >>> from mjax_ext.interpreters.partial_eval import PartialVal, partition_pvals
       >>> partition_pvals([PartialVal.known(2.0), PartialVal.unknown(mjax.typeof(jnp.ones(2)))])
@@ -254,6 +258,11 @@ def instantiate_const_at(trace: Any, instantiate: bool, tracer: Any) -> Any:
 
     Returns:
       A value.
+
+    Raises:
+      AttributeError: with `instantiate`: `trace` is not a trace that stages.
+      TypeError: with `instantiate`: the value is neither an array nor a number.
+      UnexpectedTracerError: with `instantiate`: the trace that made the value has ended.
 
     Example:
       >>> from mjax_ext.interpreters import partial_eval

@@ -61,6 +61,12 @@ def trace_to_subjaxpr_nounits(fun: Callable[..., Any], trace: JaxprTrace,
       results; and a triple of the results as `PartialVal`s, the values of the program's constants,
       and an empty tuple.
 
+    Raises:
+      TypeError: `fun` is not a function, or `instantiate` neither a bool nor a sequence; at calls:
+        `fun` does not return a list, or a result to instantiate is not an array.
+      ValueError: at calls: `instantiate` has more or fewer entries than there are results.
+      AttributeError: at calls: `trace` does not stage, or an input is not a `PartialVal`.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import partial_eval as pe
@@ -99,6 +105,12 @@ def trace_to_subjaxpr_nounits_fwd(fun: Callable[..., Any], tag: Any,
       A function `call_wrapped(pvals)` that gives the program; and a tuple: for each of its
       constants the number of the known input that it is, or None; the results as `PartialVal`s;
       the values of the other constants; and an empty tuple.
+
+    Raises:
+      TypeError: `fun` is not a function, or `instantiate` neither a bool nor a sequence; at calls:
+        `fun` does not return a list, or a result to instantiate is not an array.
+      ValueError: at calls: `instantiate` has more or fewer entries than there are results.
+      AttributeError: at calls: an input is not a `PartialVal`.
 
     Example:
       >>> from mjax_ext import core
@@ -141,6 +153,12 @@ def partial_eval_wrapper_nounits(fun: Callable[..., Any], in_knowns: Sequence[bo
       A function from the known inputs to the known results and the constants of the program of the
       rest; and one that gives, after it, which results are known, the types of the others, the
       program, and an empty tuple (and before these which constants are inputs, if forwarded).
+
+    Raises:
+      TypeError: `fun` is not a function, or the flags or types are not sequences; at calls: an
+        entry of `in_avals` is not a type.
+      StopIteration: at calls: there are fewer known values, or fewer types, than `in_knowns` says.
+      StoreException: the second function is called before the first, or the first one twice.
 
     Example:
       >>> from mjax_ext import core
