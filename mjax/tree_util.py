@@ -12,7 +12,6 @@ from mjax._engine.ir.pytree import (
     SequenceKey,
     flatten_one_level,
     flatten_one_level_with_keys,
-    is_tree_node,
     keystr,
     tree_flatten,
     tree_flatten_with_path,
@@ -21,19 +20,20 @@ from mjax._engine.ir.pytree import (
     tree_map,
     tree_structure,
     tree_unflatten,
-    treedef_children,
-    treedef_is_leaf,
     treedef_tuple,
 )
 from mjax._engine.ir.pytree import registry as default_registry
 from mjax._engine.ir.tree_functions import (
     all_leaves,
+    is_tree_node,
     tree_all,
     tree_broadcast,
     tree_map_with_path,
     tree_reduce,
     tree_reduce_associative,
     tree_transpose,
+    treedef_children,
+    treedef_is_leaf,
 )
 from mjax._engine.ir.tree_registration import (
     register_dataclass,

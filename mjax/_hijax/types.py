@@ -160,7 +160,14 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
       TypeError: `val_cls` is not a class, or `typeof_fn` is not callable.
 
     Example:
-      See `HiType`.
+      >>> from dataclasses import dataclass
+      >>> from mjax.experimental import hijax
+      >>> @dataclass(frozen=True)
+      ... class Meters(hijax.HiType):
+      ...     pass
+      >>> hijax.register_hitype(type("Length", (), {}), lambda length: Meters())
+
+      `HiType` shows a complete one.
 
     Source: `jax.experimental.hijax.register_hitype` of release 0.10.2.
     """

@@ -19,7 +19,8 @@ from mjax._library.schedules import Step, make_schedule
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.arithmetic import maximum, minimum, sqrt, square
 from mjax._numpy.core import dtype_of, shape_of
-from mjax._numpy.creation import asarray, zeros, zeros_like
+from mjax._numpy.creation import asarray, zeros
+from mjax._numpy.like import zeros_like
 from mjax._numpy.products import vdot
 from mjax._numpy.reductions import max as greatest
 from mjax._numpy.selecting import where

@@ -24,7 +24,7 @@ from mjax._engine.primitives.shapes import (
     reshape_p,
 )
 from mjax._engine.runtime.arrays.array import Array
-from mjax._engine.runtime.arrays.full import on_device, placed, sharding_like
+from mjax._engine.runtime.arrays.full import on_device, placed
 from mjax._engine.runtime.arrays.out_sharding import chosen_place
 from mjax._engine.runtime.arrays.transfer import put
 from mjax._engine.tracing.evaluate import evaluation
@@ -286,6 +286,12 @@ def copy(a: Any, order: str | None = None) -> Any:
     Returns:
       An array of the shape and dtype of `a`.
 
+    Raises:
+      TypeError: the values are not numbers or booleans.
+      ValueError: `a` is None, or has rows of different lengths.
+      OverflowError: a Python int that the default integer dtype cannot hold.
+      NotImplementedError: another `order`.
+
     Source: `numpy.copy`.
 
     Example:
@@ -308,6 +314,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     Returns:
       An array of the shape of `x`. Floats are rounded towards zero on the way to integers;
       complex numbers lose their imaginary part on the way to reals.
+
+    Raises:
+      TypeError: `x` is not an array or scalar, or `dtype` not a dtype; or one of them is of keys,
+        and the other one of numbers.
+      ValueError: `device` is not a device or sharding, or a sharding does not fit the shape.
+      OverflowError: `x` is a Python int that the default integer dtype cannot hold.
 
     Source: `numpy.astype`.
 
@@ -410,6 +422,11 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     Returns:
       An array of shape `shape`.
 
+    Raises:
+      TypeError: a size is negative or not an integer; `dtype` or `out_sharding` has a wrong type.
+      ValueError: `device` is not a device or sharding, or is given beside `out_sharding`. A
+        sharding does not fit the shape, or no mesh is set for a spec.
+
     Source: `numpy.empty`.
 
     Example:
@@ -450,13 +467,14 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None,
     shape, device = canonical_shape(shape), chosen_place("full", device, out_sharding)
     dtype = dtype_argument(dtype, "full")
     if dtype is not None:
-        return _full(shape, check_fill("full", fill_value, 1), dtype, False, device)
+        return full_of(shape, check_fill("full", fill_value, 1), dtype, False, device)
     value = check_array("full", fill_value, 1)
     aval = typeof(value)
-    return _full(shape, value, aval.dtype, aval.weak_type, device)
+    return full_of(shape, value, aval.dtype, aval.weak_type, device)
 
 
-def _full(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
+def full_of(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, device: Any) -> Any:
+    """`full` of a number or array that is checked, for a canonical shape and dtype."""
     if not hasattr(value, "aval") and not getattr(value, "ndim", 0):
         return _filled_with(shape, value, dtype, weak, device)
     return on_device(broadcast_to(cast(value, dtype, weak), shape), device)
@@ -472,129 +490,3 @@ def _filled_with(shape: tuple[int, ...], value: Any, dtype: Any, weak: bool, dev
     if not weak:
         value = cast(value, dtype.element_dtype if dtypes.is_extended(dtype) else dtype)
     return filled_on(shape, value, dtype, device, weak)
-
-
-def _like(name: str, a: Any, dtype: Any, shape: Any, device: Any
-          ) -> tuple[tuple[int, ...], Any, bool, Any]:
-    """Shape, dtype, weak type and place of an array like `a`, which may be a description of one.
-    """
-    if hasattr(a, "shape") and hasattr(a, "dtype") and not isinstance(a, np.ndarray):
-        own = a.dtype if hasattr(a, "aval") else dtypes.canonical_dtype(a.dtype)
-        own_shape, weak = a.shape, getattr(a, "weak_type", False)
-    else:
-        aval = typeof(check_array(name, a))
-        own_shape, own, weak = aval.shape, aval.dtype, aval.weak_type
-    shape = own_shape if shape is None else canonical_shape(shape)
-    device = sharding_like(a, shape) if device is None else device
-    if dtype is None:
-        return shape, own, weak, device
-    return shape, dtype_argument(dtype, name), False, device
-
-
-@boundary
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-               out_sharding: Any = None) -> Any:
-    """An array of zeros of the type of another.
-
-    Args:
-      a: array, scalar, or object with `shape` and `dtype`.
-      dtype: its dtype; that of `a` if not given.
-      shape: its shape; that of `a` if not given.
-      device: the device to put it on; default: that, or the sharding, of the other, if it is
-        committed and of this shape.
-      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
-        mesh that is set; in place of `device`.
-
-    Returns:
-      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
-
-    Source: `numpy.zeros_like`.
-
-    Example:
-      >>> jnp.zeros_like(jnp.array([1, 2]))
-      Array([0, 0], dtype=int32)
-    """
-    shape, dtype, weak, device = _like(
-        "zeros_like", a, dtype, shape, chosen_place("zeros_like", device, out_sharding))
-    return filled_on(shape, 0, dtype, device, weak)
-
-
-@boundary
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None,
-               out_sharding: Any = None) -> Any:
-    """An array of ones of the type of another.
-
-    Args:
-      a: array, scalar, or object with `shape` and `dtype`.
-      dtype: its dtype; that of `a` if not given.
-      shape: its shape; that of `a` if not given.
-      device: the device to put it on; default: that, or the sharding, of the other, if it is
-        committed and of this shape.
-      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
-        mesh that is set; in place of `device`.
-
-    Returns:
-      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
-
-    Source: `numpy.ones_like`.
-
-    Example:
-      >>> jnp.ones_like(jnp.array([1, 2]))
-      Array([1, 1], dtype=int32)
-    """
-    shape, dtype, weak, device = _like(
-        "ones_like", a, dtype, shape, chosen_place("ones_like", device, out_sharding))
-    return filled_on(shape, 1, dtype, device, weak)
-
-
-@boundary
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """An array of unspecified values of the type of another; they are zeros.
-
-    Args:
-      prototype: array, scalar, or object with `shape` and `dtype`.
-      dtype: its dtype; that of `prototype` if not given.
-      shape: its shape; that of `prototype` if not given.
-      device: the device to put it on; default: that, or the sharding, of the other, if it is
-        committed and of this shape.
-
-    Returns:
-      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
-
-    Source: `numpy.empty_like`.
-
-    Example:
-      >>> jnp.empty_like(jnp.array([1, 2]))
-      Array([0, 0], dtype=int32)
-    """
-    shape, dtype, weak, device = _like("empty_like", prototype, dtype, shape, device)
-    return filled_on(shape, 0, dtype, device, weak)
-
-
-@boundary
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *,
-              device: Any = None, out_sharding: Any = None) -> Any:
-    """An array of one value, of the type of another array.
-
-    Args:
-      a: array, scalar, or object with `shape` and `dtype`.
-      fill_value: the value; an array is broadcast to the shape.
-      dtype: its dtype; that of `a` if not given.
-      shape: its shape; that of `a` if not given.
-      device: the device to put it on; default: that, or the sharding, of the other, if it is
-        committed and of this shape.
-      out_sharding: how it is cut over devices: a `NamedSharding`, or a `PartitionSpec` for the
-        mesh that is set; in place of `device`.
-
-    Returns:
-      An array of the shape and dtype of the other one, where `shape` and `dtype` are not given.
-
-    Source: `numpy.full_like`.
-
-    Example:
-      >>> jnp.full_like(jnp.array([1, 2]), 7)
-      Array([7, 7], dtype=int32)
-    """
-    shape, dtype, weak, device = _like(
-        "full_like", a, dtype, shape, chosen_place("full_like", device, out_sharding))
-    return _full(shape, check_fill("full_like", fill_value, 1), dtype, weak, device)

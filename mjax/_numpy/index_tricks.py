@@ -408,6 +408,11 @@ def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
     Returns:
       A pair of arrays: row and column indices.
 
+    Raises:
+      TypeError: `n` or `size` is not an integer, or `size` is negative. `mask_func` is not a
+        function, does not give an array, or gives a traced one without `size`.
+      ValueError: `n` is negative; the result of `mask_func` does not have two axes.
+
     Source: `numpy.mask_indices`.
 
     Example:

@@ -75,6 +75,12 @@ def fromiter(iter: Any, dtype: Any, count: int = -1) -> Any:
     Returns:
       A vector.
 
+    Raises:
+      TypeError: `iter` is not iterable, an element not a number, `dtype` not a dtype of numbers, or
+        `count` not an integer.
+      ValueError: an element is a string that is not a number; there are fewer than `count`.
+      OverflowError: a number is out of bounds for `dtype`.
+
     Source: `numpy.fromiter`.
 
     Example:
@@ -97,6 +103,13 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
 
     Returns:
       A vector.
+
+    Raises:
+      OSError: the file does not exist or cannot be read, or `offset` is negative.
+      AttributeError: `file` is neither a path nor a file.
+      TypeError: `dtype` is not a dtype of numbers, `count` or `offset` not an integer, or `sep` not
+        a string; there are both a `sep` and an `offset`.
+      ValueError: a text file holds other text; the file is closed, or ends before `offset`.
 
     Source: `numpy.fromfile`.
 

@@ -352,6 +352,9 @@ def isscalar(element: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      Exception: the method `__jax_array__` of `element` raised it.
+
     Source: `numpy.isscalar`.
 
     Example:
@@ -373,6 +376,9 @@ def iterable(y: Any) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      Exception: the method `__iter__` of `y` raised it, and it is not a TypeError.
 
     Source: `numpy.iterable`.
 

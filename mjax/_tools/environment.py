@@ -37,6 +37,9 @@ def print_environment_info(return_string: bool = False) -> str | None:
     Returns:
       None, or the text with `return_string`.
 
+    Raises:
+      RuntimeError: a platform that the flags name is not available.
+
     Example:
       >>> mjax.print_environment_info(return_string=True).split(":")[0]
       'mjax'

@@ -72,13 +72,9 @@ from mjax._numpy.creation import (
     astype as astype,
     copy as copy,
     empty as empty,
-    empty_like as empty_like,
     full as full,
-    full_like as full_like,
     ones as ones,
-    ones_like as ones_like,
     zeros as zeros,
-    zeros_like as zeros_like,
 )
 from mjax._numpy.einsum import (
     einsum as einsum,
@@ -136,6 +132,12 @@ from mjax._numpy.joining import (
     stack as stack,
     tile as tile,
     vstack as vstack,
+)
+from mjax._numpy.like import (
+    empty_like as empty_like,
+    full_like as full_like,
+    ones_like as ones_like,
+    zeros_like as zeros_like,
 )
 from mjax._numpy.loading import (
     frombuffer as frombuffer,

@@ -291,6 +291,9 @@ def issubdtype(a: Any, b: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: an argument is neither a dtype nor makes one, as NumPy says of it.
+
     Example:
       >>> mjax.dtypes.issubdtype(jnp.bfloat16, jnp.floating)
       True

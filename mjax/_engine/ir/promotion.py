@@ -300,6 +300,9 @@ def itemsize_bits(dtype: Any) -> int:
     Returns:
       An int.
 
+    Raises:
+      TypeError: `dtype` is not a dtype of numbers or booleans.
+
     Example:
       >>> mjax.dtypes.itemsize_bits("int4")
       4

@@ -39,6 +39,10 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None
     Returns:
       A list, and a `PyTreeDef`.
 
+    Raises:
+      TypeError: `is_leaf` is not a function.
+      ValueError: `is_leaf` gives neither a bool nor None, or the keys of a dict cannot be sorted.
+
     Example:
       >>> leaves, treedef = tree_flatten({"b": 2, "a": (1, None)})
       >>> leaves
@@ -85,6 +89,10 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
     Returns:
       A list.
 
+    Raises:
+      TypeError: `is_leaf` is not a function.
+      ValueError: `is_leaf` gives neither a bool nor None, or the keys of a dict cannot be sorted.
+
     Example:
       >>> mjax.tree.leaves({"b": 1, "a": (2, None)})
       [2, 1]
@@ -105,6 +113,10 @@ def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> P
 
     Returns:
       A `PyTreeDef`.
+
+    Raises:
+      TypeError: `is_leaf` is not a function.
+      ValueError: `is_leaf` gives neither a bool nor None, or the keys of a dict cannot be sorted.
 
     Example:
       >>> mjax.tree.structure({"b": 1, "a": (2, None)})
@@ -264,38 +276,6 @@ def prefix_leaves(what: str, prefix: Any, full: Any, whole: str,
         raise ValueError(f"{what} is not a tree prefix of {whole}. {error}") from None
 
 
-def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the children of the root.
-
-    Args:
-      treedef: a structure.
-
-    Returns:
-      A list of `PyTreeDef`s.
-
-    Example:
-      >>> mjax.tree_util.treedef_children(mjax.tree.structure((1, [2])))
-      [PyTreeDef(*), PyTreeDef([*])]
-    """
-    return treedef.children()
-
-
-def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether nothing is below the root: a leaf, an empty container or None.
-
-    Args:
-      treedef: a structure.
-
-    Returns:
-      A bool.
-
-    Example:
-      >>> mjax.tree_util.treedef_is_leaf(mjax.tree.structure(1))
-      True
-    """
-    return treedef.num_nodes == 1
-
-
 def is_one_leaf(treedef: PyTreeDef) -> bool:
     """Whether the structure is one leaf."""
     return treedef.num_nodes == 1 and treedef.num_leaves == 1
@@ -309,6 +289,9 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
     Returns:
       A `PyTreeDef`.
+
+    Raises:
+      ValueError: a structure is of another registry, such as jax's.
 
     Example:
       >>> mjax.tree_util.treedef_tuple([mjax.tree.structure(1), mjax.tree.structure([2])])
@@ -362,22 +345,6 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], H
     return list(zip(keys, values, strict=True)), data
 
 
-def is_tree_node(typ: type) -> bool:
-    """Whether instances of a class are containers: built-in, namedtuples, or registered.
-
-    Args:
-      typ: a class.
-
-    Returns:
-      A bool.
-
-    Example:
-      >>> is_tree_node(dict), is_tree_node(int)
-      (True, False)
-    """
-    return isinstance(typ, type) and trees.is_node_type(typ)
-
-
 # ---- key paths -------------------------------------------------------------------------
 
 
@@ -391,6 +358,10 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
     Returns:
       A string.
+
+    Raises:
+      TypeError: `keys` cannot be iterated over.
+      AttributeError: `separator` is not a string.
 
     Example:
       >>> [keystr(path) for path, _ in tree_flatten_with_path({"a": [1, 2]})[0]]
@@ -415,6 +386,11 @@ def tree_flatten_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None
 
     Returns:
       A list of pairs `(path, leaf)`, and a `PyTreeDef`.
+
+    Raises:
+      TypeError: `is_leaf` is not a function.
+      ValueError: the keys of a dict cannot be sorted; without `is_leaf_takes_path`, `is_leaf` gives
+        neither a bool nor None.
 
     Example:
       >>> mjax.tree.flatten_with_path({"a": [1]})[0]
@@ -466,6 +442,11 @@ def tree_leaves_with_path(tree: Any, is_leaf: Callable[..., bool] | None = None,
 
     Returns:
       A list of pairs `(path, leaf)`.
+
+    Raises:
+      TypeError: `is_leaf` is not a function.
+      ValueError: the keys of a dict cannot be sorted; without `is_leaf_takes_path`, `is_leaf` gives
+        neither a bool nor None.
 
     Example:
       >>> [mjax.tree_util.keystr(path) for path, _ in mjax.tree.leaves_with_path({"a": [1, 2]})]
@@ -580,8 +561,7 @@ copyreg.pickle(PyTreeDef, _reduce_structure)
 __all__ = [
     "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "Partial", "PyTreeDef",
     "SequenceKey", "broadcast_prefix", "broadcast_prefix_to", "flatten_one_level",
-    "flatten_one_level_with_keys", "is_tree_node", "keystr", "registry", "tree_flatten",
-    "tree_flatten_with_path", "tree_leaves", "tree_leaves_with_path", "tree_map",
-    "tree_structure", "tree_unflatten", "treedef_children", "treedef_is_leaf",
+    "flatten_one_level_with_keys", "keystr", "registry", "tree_flatten", "tree_flatten_with_path",
+    "tree_leaves", "tree_leaves_with_path", "tree_map", "tree_structure", "tree_unflatten",
     "treedef_tuple",
 ]

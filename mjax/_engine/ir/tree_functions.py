@@ -18,6 +18,7 @@ from mjax._engine.ir.pytree import (
     tree_structure,
     up_to,
 )
+from mjaxlib_shim import trees
 
 
 @boundary
@@ -30,6 +31,11 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
 
     Returns:
       A bool.
+
+    Raises:
+      TypeError: `is_leaf` is not a function, or a leaf is traced.
+      ValueError: a leaf is an array of several elements; `is_leaf` gives neither a bool nor None;
+        the keys of a dict cannot be sorted.
 
     Example:
       >>> mjax.tree.all({"a": True, "b": [True, False]})
@@ -198,6 +204,10 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
     Returns:
       A bool.
 
+    Raises:
+      TypeError: `iterable` cannot be iterated over, or `is_leaf` is not a function.
+      ValueError: `is_leaf` gives neither a bool nor None, or the keys of a dict cannot be sorted.
+
     Example:
       >>> mjax.tree_util.all_leaves([1, 2]), mjax.tree_util.all_leaves([1, [2]])
       (True, False)
@@ -207,5 +217,60 @@ def all_leaves(iterable: Iterable[Any], is_leaf: Callable[[Any], bool] | None = 
     return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
 
 
-__all__ = ["all_leaves", "tree_all", "tree_broadcast", "tree_map_with_path", "tree_reduce",
-           "tree_reduce_associative", "tree_transpose"]
+def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
+    """The structures of the children of the root.
+
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A list of `PyTreeDef`s.
+
+    Raises:
+      AttributeError: `treedef` is not a structure.
+
+    Example:
+      >>> mjax.tree_util.treedef_children(mjax.tree.structure((1, [2])))
+      [PyTreeDef(*), PyTreeDef([*])]
+    """
+    return treedef.children()
+
+
+def treedef_is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether nothing is below the root: a leaf, an empty container or None.
+
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A bool.
+
+    Raises:
+      AttributeError: `treedef` is not a structure.
+
+    Example:
+      >>> mjax.tree_util.treedef_is_leaf(mjax.tree.structure(1))
+      True
+    """
+    return treedef.num_nodes == 1
+
+
+def is_tree_node(typ: type) -> bool:
+    """Whether instances of a class are containers: built-in, namedtuples, or registered.
+
+    Args:
+      typ: a class.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> is_tree_node(dict), is_tree_node(int)
+      (True, False)
+    """
+    return isinstance(typ, type) and trees.is_node_type(typ)
+
+
+__all__ = ["all_leaves", "is_tree_node", "tree_all", "tree_broadcast", "tree_map_with_path",
+           "tree_reduce", "tree_reduce_associative", "tree_transpose", "treedef_children",
+           "treedef_is_leaf"]

@@ -230,6 +230,10 @@ def static(**kwargs: Any) -> Any:
     Returns:
       A field, as `dataclasses.field` gives it.
 
+    Raises:
+      TypeError: `dataclasses.field` does not take an argument, or `metadata` is not a mapping.
+      ValueError: both `default` and `default_factory` are given.
+
     Example:
       >>> @mjax.tree_util.register_dataclass
       ... @dataclasses.dataclass

@@ -111,6 +111,10 @@ def instantiate(tangent: Any) -> Any:
     Returns:
       An array.
 
+    Raises:
+      AttributeError: the `aval` of a `Zero` is not a type.
+      TypeError: it is a `HiType` that does not define its zero.
+
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> ad.instantiate_zeros(jnp.ones(2))

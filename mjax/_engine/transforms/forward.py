@@ -181,6 +181,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
       the arguments to those of the outputs, without evaluating `fun` again; it is a pytree
       whose leaves are the values it keeps.
 
+    Raises:
+      TypeError: `fun` is not a function, an argument or result is not an array, or the result is
+        not a pair with `has_aux`; at calls of `f_jvp`: the tangents have another structure.
+      ValueError: at calls of `f_jvp`: a tangent has another type.
+      OverflowError: a Python int that the default integer dtype cannot hold.
+
     Example:
       >>> y, tangent_of = mjax.linearize(lambda x: x ** 2, 3.0)
       >>> y, tangent_of(1.0)

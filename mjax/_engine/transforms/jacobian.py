@@ -203,8 +203,8 @@ def hessian(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bo
             holomorphic: bool = False) -> Function[P, Any]:
     """A function that gives the Hessian of `fun`: `jacfwd` of `jacrev`.
 
-    Args and errors are those of `jacfwd`. For an output of shape `s` and arguments of shapes
-    `t` and `u` the block of second derivatives has shape `(*s, *t, *u)`.
+    For an output of shape `s` and arguments of shapes `t` and `u` the block of second derivatives
+    has shape `(*s, *t, *u)`.
 
     Args:
       fun: a function whose results are arrays of real dtype, or complex with `holomorphic`.
@@ -215,6 +215,11 @@ def hessian(fun: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bo
     Returns:
       A function of the same arguments that gives the trees of second derivatives; `(hessian, aux)`
       with `has_aux`.
+
+    Raises:
+      TypeError: `fun` is not a function, or `argnums` not integers; at calls: an argument or result
+        does not have a floating dtype, or not a complex one with `holomorphic`.
+      ValueError: at calls: `argnums` names an argument that is not given, or one twice.
 
     Example:
       >>> mjax.hessian(lambda x: x[0] * x[1] ** 2)(jnp.array([1.0, 3.0]))

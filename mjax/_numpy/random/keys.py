@@ -286,6 +286,10 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     Returns:
       A dtype of keys.
 
+    Raises:
+      TypeError: `impl_spec` is neither a name nor a dtype of keys.
+      ValueError: no generator has this name.
+
     Example:
       >>> random.key_dtype("rbg")
       key<rbg>

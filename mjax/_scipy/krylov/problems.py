@@ -14,8 +14,8 @@ from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map, tree_str
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._numpy.core import check_array, promote_dtypes_inexact, shape_of
-from mjax._numpy.creation import zeros_like
 from mjax._numpy.fused import fused
+from mjax._numpy.like import zeros_like
 from mjax._numpy.staged import Staged, staged
 from mjax._scipy.krylov import vectors
 

@@ -142,6 +142,11 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     Returns:
       The same tree of zeros; those of integers and booleans are of dtype float0.
 
+    Raises:
+      TypeError: a leaf is not an array or number.
+      OverflowError: a Python int that the default integer dtype cannot hold.
+      ValueError: the keys of a dict cannot be sorted.
+
     Example:
       >>> from mjax.custom_derivatives import zero_from_primal
       >>> zero_from_primal(2.0)

@@ -126,6 +126,10 @@ def devices(backend: str | None = None) -> list[Device]:
     Returns:
       A list of `Device`s, in the order of their numbers.
 
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
+
     Example:
       >>> mjax.devices("cpu")[0].platform
       'cpu'
@@ -172,6 +176,10 @@ def device_count(backend: str | None = None) -> int:
     Returns:
       An int.
 
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
+
     Example:
       >>> mjax.device_count() == len(mjax.devices())
       True
@@ -187,6 +195,10 @@ def local_device_count(backend: str | None = None) -> int:
 
     Returns:
       An int.
+
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
 
     Example:
       >>> mjax.local_device_count() == len(mjax.local_devices())
@@ -204,6 +216,10 @@ def process_index(backend: str | None = None) -> int:
     Returns:
       An int, 0 if there is one process.
 
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
+
     Example:
       >>> mjax.process_index()
       0
@@ -220,6 +236,10 @@ def process_count(backend: str | None = None) -> int:
     Returns:
       An int.
 
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
+
     Example:
       >>> mjax.process_count()
       1
@@ -235,6 +255,10 @@ def process_indices(backend: str | None = None) -> list[int]:
 
     Returns:
       A list of ints.
+
+    Raises:
+      RuntimeError: the platform is not available.
+      TypeError: `backend` is not a string.
 
     Example:
       >>> mjax.process_indices()

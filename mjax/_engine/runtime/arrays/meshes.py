@@ -214,6 +214,10 @@ def use_mesh(mesh: Mesh | None) -> Iterator[Mesh | None]:
     Yields:
       The mesh.
 
+    Raises:
+      TypeError: on entry: `mesh` is neither a `Mesh` nor None.
+      ValueError: on entry: a function is being traced, as by `jit`; an axis is Manual.
+
     Example:
       >>> with mjax.sharding.use_mesh(mjax.make_mesh((1,), ("x",))):
       ...   print(mjax.sharding.get_mesh().size)
@@ -233,6 +237,9 @@ def use_abstract_mesh(mesh: AbstractMesh | None) -> Iterator[AbstractMesh | None
 
     Yields:
       The mesh.
+
+    Raises:
+      TypeError: on entry: `mesh` is neither an `AbstractMesh` nor None.
 
     Example:
       >>> mesh = mjax.make_mesh((1,), ("x",)).abstract_mesh

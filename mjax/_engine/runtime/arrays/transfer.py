@@ -311,6 +311,10 @@ def device_get(x: Any) -> Any:
     Returns:
       The tree, with a NumPy array of the same shape and dtype for each array.
 
+    Raises:
+      RuntimeError: an array was deleted.
+      ValueError: the keys of a dict cannot be sorted.
+
     Example:
       >>> mjax.device_get({"x": jnp.arange(3)})
       {'x': array([0, 1, 2], dtype=int32)}
@@ -331,6 +335,10 @@ def copy_to_host_async(x: Any) -> Any:
 
     Returns:
       The tree.
+
+    Raises:
+      RuntimeError: an array was deleted.
+      ValueError: the keys of a dict cannot be sorted.
 
     Example:
       >>> mjax.copy_to_host_async({"a": jnp.arange(2), "b": 1})
@@ -376,13 +384,16 @@ def _on_host(leaf: Any) -> Any:
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed; returns the tree.
 
-    Raises the error of a failed computation.
-
     Args:
       x: a pytree. Leaves that are not arrays are left alone.
 
     Returns:
       The tree itself.
+
+    Raises:
+      RuntimeError: a computation failed, or an array was deleted.
+      Exception: a host callback of a computation raised it.
+      ValueError: the keys of a dict cannot be sorted.
 
     Example:
       >>> mjax.block_until_ready({"x": jnp.arange(3)})

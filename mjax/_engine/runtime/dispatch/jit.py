@@ -387,6 +387,11 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       The tree of `ShapeDtypeStruct`s of the results. They have the `out_shardings` of `jit` if
       `fun` is a jitted function.
 
+    Raises:
+      TypeError: `fun` is not callable; an argument or a result is not an array.
+      ValueError: `fun` returns a reference.
+      OverflowError: a Python int that the default integer dtype cannot hold.
+
     Example:
       >>> mjax.eval_shape(lambda x: x @ x, mjax.ShapeDtypeStruct((3, 3), "float32"))
       ShapeDtypeStruct(shape=(3, 3), dtype=float32)

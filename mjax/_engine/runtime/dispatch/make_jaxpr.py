@@ -52,6 +52,12 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
       A function of the same arguments, or of their types (`ShapeDtypeStruct`s, or `in_avals` of a
       jaxpr). The jaxpr's `consts` are the values `fun` closed over.
 
+    Raises:
+      TypeError: `fun` is not a function, or `static_argnums` are not integers; at calls: an
+        argument or a result is not an array, or `axis_env` cannot be iterated over.
+      ValueError: `fun` does not have a static argument; at calls: it returns a reference.
+      OverflowError: at calls: a Python int that the default integer dtype cannot hold.
+
     Example:
       >>> print(mjax.make_jaxpr(lambda x: x + 1)(2.0))
       { lambda  ; a:~f32[]. let
