@@ -291,13 +291,17 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
       A `PyTreeDef`.
 
     Raises:
+      TypeError: an element is not a `PyTreeDef`.
       ValueError: a structure is of another registry, such as jax's.
 
     Example:
       >>> mjax.tree_util.treedef_tuple([mjax.tree.structure(1), mjax.tree.structure([2])])
       PyTreeDef((*, [*]))
     """
-    return trees.treedef_tuple(list(treedefs))
+    parts = list(treedefs)
+    if not {PyTreeDef}.issuperset(map(type, parts)):  # jaxlib crashes on None
+        raise TypeError(f"treedef_tuple takes PyTreeDefs, got {parts}.")
+    return trees.treedef_tuple(parts)
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:

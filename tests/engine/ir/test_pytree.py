@@ -127,6 +127,12 @@ def test_treedefs():
     assert treedef.compose(treedef).num_leaves == 9
 
 
+@pytest.mark.parametrize("wrong", [None, 3])
+def test_treedef_tuple_refuses_other_values(wrong):
+    with pytest.raises(TypeError, match="takes PyTreeDefs, got "):
+        treedef_tuple([tree_structure(1), wrong])
+
+
 @pytest.mark.parametrize("leaves", [[1], [1, 2, 3]])
 def test_unflatten_counts_leaves(leaves):
     with pytest.raises(ValueError, match=f"(?i)expected 2.*got {len(leaves)}|too many.*expected"):
