@@ -94,7 +94,15 @@ _FRAGMENTS = {
     "step_size": """\
 step_size: a positive number, or a schedule: a function from the index of the update to
     a number.""",
-    "returns": "Returns:\n  `(init_fun, update_fun, get_params)`; see `Optimizer`.",
+    "returns": """\
+Returns:
+  `(init_fun, update_fun, get_params)`; see `Optimizer`.
+
+Raises:
+  TypeError: `step_size` is a list, a tuple, a dict, a string, or an array that is not a scalar.
+    `update_fun` raises it if gradients do not have the structure of the parameters, or do not
+    broadcast with them.
+  AttributeError: `update_fun` or `get_params` is given something that is not a state.""",
 }
 
 
@@ -106,8 +114,13 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
         `update(i, g, state)` the next state, of the same structure; `get_params(state)` the array.
 
     Returns:
-      A function that returns an `Optimizer`. Its update raises TypeError if the structure of the
-      gradients differs from that of the parameters, or if the structure of a state changes.
+      A function that returns an `Optimizer`.
+
+    Raises:
+      TypeError: the update is given gradients of another structure than that of the parameters,
+        or changes the structure of a state.
+      ValueError: `opt_maker` returns fewer or more than three functions.
+      AttributeError: the update, or the last function, is given something that is not a state.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -463,6 +476,9 @@ def l2_norm(tree: Params) -> Any:
     Returns:
       A scalar array.
 
+    Raises:
+      TypeError: a leaf is not an array or a number.
+
     Example:
       >>> from mjax.example_libraries import optimizers
       >>> optimizers.l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)})
@@ -480,6 +496,9 @@ def clip_grads(grad_tree: Updates, max_norm: Any) -> Updates:
 
     Returns:
       A tree like `grad_tree`.
+
+    Raises:
+      TypeError: a leaf of `grad_tree`, or `max_norm`, is not an array or a number.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -523,6 +542,10 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
 
     Returns:
       The tree of the parameters with a `JoinPoint` in place of each array.
+
+    Raises:
+      AttributeError: `opt_state` is not an `OptimizerState`.
+      ValueError: the parts of `opt_state` do not belong together.
 
     Example:
       >>> from mjax.example_libraries import optimizers

@@ -44,6 +44,11 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
     Returns:
       A schedule: a function from the index of the update to a step size.
 
+    Raises:
+      TypeError: the schedule is called, and an argument is not a number or an array.
+      ZeroDivisionError: the schedule divides a Python number by a `decay_steps` of 0.
+      OverflowError: a step size exceeds the range of Python's floats.
+
     Example:
       >>> from mjax.example_libraries import optimizers
       >>> optimizers.exponential_decay(1.0, decay_steps=10, decay_rate=0.5)(20)
@@ -64,6 +69,10 @@ def inverse_time_decay(step_size: Any, decay_steps: Any, decay_rate: Any, stairc
 
     Returns:
       A schedule: a function from the index of the update to a step size.
+
+    Raises:
+      TypeError: the schedule is called, and an argument is not a number or an array.
+      ZeroDivisionError: the schedule divides a Python number by 0.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -87,6 +96,9 @@ def polynomial_decay(step_size: Any, decay_steps: Any, final_step_size: Any, pow
 
     Returns:
       A schedule: a function from the index of the update to a step size.
+
+    Raises:
+      TypeError: the schedule is called, and an argument is not a number or an array.
 
     Example:
       >>> from mjax.example_libraries import optimizers
@@ -139,7 +151,7 @@ def make_schedule(scalar_or_schedule: Any) -> Schedule:
       A schedule: a function from the index of the update to a step size.
 
     Raises:
-      TypeError: the argument is neither a function nor a number.
+      TypeError: the argument is a list, tuple, dict or string, or an array that is not a scalar.
 
     Example:
       >>> from mjax.example_libraries import optimizers

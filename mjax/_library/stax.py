@@ -62,6 +62,17 @@ padding: "VALID" or "SAME".""",
     "numbers": """\
 dimension_numbers: the axes of inputs, filters and outputs, as `lax.conv_general_dilated`
   takes them: `("NHWC", "HWIO", "NHWC")`.""",
+    "conv_raises": """\
+Raises:
+  TypeError: `dimension_numbers` or `filter_shape` is not a sequence. `init_fun` raises it for an
+    invalid key, invalid sizes or strides; `apply_fun` for inputs of another rank or dtype.
+  ValueError: there are not three dimension numbers, or those of the filters lack "I" or "O",
+    which the default of `W_init` needs. `init_fun` raises it for an unknown padding or an
+    `input_shape` of another rank; `apply_fun`, for another number of channels.
+  AttributeError: `W_init` is not given, and the dimension numbers of the filters are neither a
+    string nor a sequence.
+  StopIteration: `init_fun` is called, and `filter_shape` has too few sizes.
+  ZeroDivisionError: `init_fun` is called without `W_init`, and a size of the filters is 0.""",
 }
 
 
@@ -77,6 +88,14 @@ def Dense(out_dim: int, W_init: Any = _glorot, b_init: Any = _small) -> Layer:
       [initializers]
 
     [layer]
+
+    Raises:
+      TypeError: `init_fun` is called with an invalid key, or with a last size that is negative
+        or not an integer, or `out_dim` is such a size. `apply_fun` raises it if the inputs are
+        not an array, or do not match the parameters.
+      ValueError: `apply_fun` is called with fewer or more than two parameters.
+      IndexError: `init_fun` is called with an empty shape.
+      ZeroDivisionError: `init_fun` is called without `W_init`, and a size of the matrix is 0.
 
     Example:
       >>> from mjax.example_libraries import stax
@@ -144,6 +163,8 @@ def GeneralConv(dimension_numbers: Any, out_chan: int, filter_shape: Sequence[in
 
     [layer]
 
+    [conv_raises]
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.GeneralConv(("NHWC", "HWIO", "NHWC"), 8, (3, 3))
@@ -172,6 +193,8 @@ def GeneralConvTranspose(dimension_numbers: Any, out_chan: int, filter_shape: Se
       [initializers]
 
     [layer]
+
+    [conv_raises]
 
     Example:
       >>> from mjax.example_libraries import stax
@@ -202,6 +225,12 @@ def BatchNorm(axis: Any = (0, 1, 2), epsilon: float = 1e-5, center: bool = True,
       beta_init, gamma_init: initializers of offset and scale.
 
     [layer]
+
+    Raises:
+      TypeError: `init_fun` is called with an invalid key or shape. `apply_fun` raises it if the
+        inputs are not an array or do not match the parameters, or an axis is not an integer.
+      ValueError: `apply_fun` is called with fewer or more than two parameters, or with inputs that
+        do not have one of the axes.
 
     Example:
       >>> from mjax.example_libraries import stax
@@ -245,6 +274,10 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
     Returns:
       `(init_fun, apply_fun)`.
 
+    Raises:
+      Anything that `fun` raises, when `apply_fun` is called.
+      TypeError: `apply_fun` is called, and `fun` is not a function or does not take `fun_kwargs`.
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.elementwise(jnp.sqrt)
@@ -286,6 +319,13 @@ def _pooling(reducer: Any, init_value: float, mean: bool) -> Callable[..., Layer
           spec: the order of the input's axes; by default "NHWC".
 
         [layer]
+
+        Raises:
+          TypeError: `window_shape` or `strides` is not a sequence. The layer raises it if they do
+            not hold positive integers; `apply_fun`, for inputs of another rank, or booleans.
+          ValueError: `spec` lacks "N" or "C". The layer raises it if `padding` is an unknown name;
+            `init_fun`, for an `input_shape` of another rank.
+          AttributeError: `spec` is neither a string nor a sequence.
 
         Example:
           >>> from mjax.example_libraries import stax
@@ -349,6 +389,9 @@ def FanOut(num: int) -> Layer:
     Returns:
       `(init_fun, apply_fun)`; the output is a list of `num` arrays.
 
+    Raises:
+      TypeError: the layer cannot multiply a list by `num`, as by a float or a string.
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.FanOut(2)
@@ -373,6 +416,12 @@ def FanInConcat(axis: int = -1) -> Layer:
     Returns:
       `(init_fun, apply_fun)`; the input is a list of arrays, the output one array.
 
+    Raises:
+      TypeError: `axis` is a string, a float or a tuple; the layer says so when it is called.
+        `apply_fun` also raises it if shapes do not match, or an input is not an array.
+      ValueError: `apply_fun` is called without inputs, or with too few axes.
+      IndexError: `init_fun` is called without shapes, or with too few axes.
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.FanInConcat()
@@ -396,7 +445,12 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
       mode: "train"; any other mode keeps all elements.
 
     Returns:
-      `(init_fun, apply_fun)`. Without `rng`, `apply_fun` raises a ValueError.
+      `(init_fun, apply_fun)`.
+
+    Raises:
+      ValueError: `apply_fun` is called without `rng`, or draws with an array of keys.
+      TypeError: `apply_fun` is called in mode "train", and `rng` is not a key, `rate` is not a
+        float, or the inputs are not an array.
 
     Example:
       >>> from mjax.example_libraries import stax
@@ -438,6 +492,12 @@ def serial(*layers: Layer) -> Layer:
     Returns:
       `(init_fun, apply_fun)`; the parameters are the list of the layers' parameters.
 
+    Raises:
+      Anything that a layer raises.
+      ValueError: there are no layers, or a layer is not a pair. `apply_fun` raises it if there are
+        fewer or more parameters than layers.
+      TypeError: a layer is not a sequence, or a key is invalid.
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.serial(stax.Dense(4), stax.Relu)
@@ -474,6 +534,12 @@ def parallel(*layers: Layer) -> Layer:
       `(init_fun, apply_fun)`; inputs, outputs and parameters are sequences with one item for
       each layer.
 
+    Raises:
+      Anything that a layer raises.
+      ValueError: there are no layers, or a layer is not a pair. The functions raise it if there are
+        fewer or more shapes, inputs or parameters than layers.
+      TypeError: a layer is not a sequence, or a key is invalid.
+
     Example:
       >>> from mjax.example_libraries import stax
       >>> init, apply = stax.serial(stax.FanOut(2), stax.parallel(stax.Identity, stax.Exp))
@@ -504,6 +570,11 @@ def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
 
     Returns:
       `(init_fun, apply_fun)`.
+
+    Raises:
+      Anything that `make_layer` or a function of its layer raises, when the layer is called.
+      TypeError: the layer is called, and `make_layer` is not a function, or the input of
+        `apply_fun` is not an array.
 
     Example:
       >>> from mjax.example_libraries import stax
