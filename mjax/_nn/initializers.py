@@ -29,8 +29,13 @@ shared = documented(
           "batch_axis: axis, or axes, to ignore. The remaining axes are those of a window."),
     column="column_axis: the axis whose slices are orthonormal, or the others if they are fewer.",
     initializer="An initializer: a function of a key, a shape, a dtype and a sharding.",
-    raises=("The initializer raises TypeError if the key or the shape is invalid, and\n"
-            "ValueError for an unsupported dtype."),
+    named_raises=(
+        "TypeError: the initializer is given an invalid key, shape or dtype, or an axis is not an\n"
+        "  integer.\n"
+        "ValueError: the shape has fewer than two axes, and `in_axis` is not given; the dtype is\n"
+        "  one of integers or booleans; or the key is an array of keys.\n"
+        "IndexError: an axis is out of range for the shape.\n"
+        "ZeroDivisionError: an axis of the inputs, the outputs or the batch has size 0."),
 )
 
 
@@ -75,6 +80,13 @@ def zeros(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> 
       dtype: its dtype; by default the default float.
       out_sharding: its sharding over several devices.
 
+    Returns:
+      An array of zeros.
+
+    Raises:
+      TypeError: `shape`, `dtype` or `out_sharding` is invalid.
+      ValueError: `out_sharding` does not name devices.
+
     Example:
       >>> mjax.nn.initializers.zeros(random.key(0), (2,))
       Array([0., 0.], dtype=float32)
@@ -90,6 +102,13 @@ def ones(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> A
       shape: shape of the array.
       dtype: its dtype; by default the default float.
       out_sharding: its sharding over several devices.
+
+    Returns:
+      An array of ones.
+
+    Raises:
+      TypeError: `shape`, `dtype` or `out_sharding` is invalid.
+      ValueError: `out_sharding` does not name devices.
 
     Example:
       >>> mjax.nn.initializers.ones(random.key(0), (2,))
@@ -108,6 +127,12 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
     Returns:
       [initializer]
+
+    Raises:
+      TypeError: `value` is not an array or a number, or the initializer is given an invalid
+        shape, dtype or sharding.
+      ValueError: `value` does not broadcast to the shape that the initializer is given, or the
+        sharding does not name devices.
 
     Example:
       >>> mjax.nn.initializers.constant(7)(random.key(0), (2,))
@@ -133,7 +158,11 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      TypeError: the initializer is given an invalid key, shape, dtype or sharding, or `scale` does
+        not broadcast with the shape.
+      ValueError: the dtype is not a float dtype, the key is an array of keys, the sharding does not
+        name devices, or `scale` is a string or None.
 
     Example:
       >>> bool((mjax.nn.initializers.uniform(3.0)(random.key(0), (2, 3)) < 3).all())
@@ -158,7 +187,11 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      TypeError: the initializer is given an invalid key, shape, dtype or sharding, or `stddev` does
+        not broadcast with the shape.
+      ValueError: the dtype is one of integers or booleans, the key is an array of keys, the
+        sharding does not name devices, or `stddev` is a string or None.
 
     Example:
       >>> mjax.nn.initializers.normal(3.0)(random.key(0), (2, 3)).shape
@@ -186,7 +219,11 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      TypeError: the initializer is given an invalid key, shape, dtype or sharding, or `stddev` does
+        not broadcast with the shape, or a bound is not an array or a number.
+      ValueError: the dtype is not a float dtype, the key is an array of keys, the sharding does not
+        name devices, or `stddev` is a string or None.
 
     Example:
       >>> bool((abs(mjax.nn.initializers.truncated_normal(3.0)(random.key(0), (2, 3))) < 6).all())
@@ -292,8 +329,14 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: int | Se
     Returns:
       [initializer]
 
-    [raises]
-    An unknown mode or distribution, or a shape without axis -2, also raises ValueError.
+    Raises:
+      TypeError: the initializer is given an invalid key, shape or dtype, `scale` is not a number or
+        an array, or an axis is not an integer.
+      ValueError: the mode or the distribution is unknown, or the shape has fewer than two axes and
+        `in_axis` is not given. The dtype is one of integers or booleans, or the key is an array of
+        keys.
+      IndexError: an axis is out of range for the shape.
+      ZeroDivisionError: an axis of the inputs, the outputs or the batch has size 0.
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers", section 2.2.
 

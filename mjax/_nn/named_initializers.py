@@ -26,7 +26,8 @@ def glorot_uniform(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[i
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: Glorot, Bengio 2010, "Understanding the difficulty of training deep feedforward neural
     networks".
@@ -50,7 +51,8 @@ def glorot_normal(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[in
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: Glorot, Bengio 2010, "Understanding the difficulty of training deep feedforward neural
     networks".
@@ -75,7 +77,8 @@ def lecun_uniform(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[in
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: LeCun, Bottou, Orr, Müller 1998, "Efficient BackProp".
 
@@ -98,7 +101,8 @@ def lecun_normal(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: LeCun, Bottou, Orr, Müller 1998, "Efficient BackProp".
 
@@ -121,7 +125,8 @@ def he_uniform(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] 
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
 
@@ -144,7 +149,8 @@ def he_normal(in_axis: int | Sequence[int] = -2, out_axis: int | Sequence[int] =
     Returns:
       [initializer]
 
-    [raises]
+    Raises:
+      [named_raises]
 
     Source: He, Zhang, Ren, Sun 2015, "Delving deep into rectifiers".
 
@@ -180,8 +186,14 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
       [initializer]
       The axes other than `column_axis` together form the rows of a matrix.
 
-    [raises]
-    A shape of fewer than two axes also raises ValueError.
+    Raises:
+      TypeError: the initializer is given an invalid key, shape or dtype, or `column_axis` is not an
+        integer.
+      ValueError: the shape has fewer than two axes, the dtype is one of integers or booleans, the
+        key is an array of keys, or `scale` is a string or None.
+      IndexError: `column_axis` is out of range for the shape.
+      NotImplementedError: the initializer is given a sharding, or a dtype that LAPACK does not
+        compute in, such as float16.
 
     Source: Saxe, McClelland, Ganguli 2013, "Exact solutions to the nonlinear dynamics of learning
     in deep linear neural networks".
@@ -222,9 +234,14 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
       [initializer]
       The last two axes are those of the matrix; the one to three others form the window.
 
-    [raises]
-    ValueError is also raised if the shape does not have 3 to 5 axes or has more inputs than
-      outputs.
+    Raises:
+      TypeError: the initializer is given an invalid key, shape or dtype, or `column_axis` is not an
+        integer.
+      ValueError: the shape does not have 3 to 5 axes, or has more inputs than outputs. The dtype is
+        one of integers or booleans, the key is an array of keys, or `scale` is a string or None.
+      IndexError: `column_axis` is out of range for a matrix, or the window is empty.
+      NotImplementedError: the initializer is given a sharding, or a dtype that LAPACK does not
+        compute in, such as float16.
 
     Source: Xiao and others 2018, "Dynamical isometry and a mean field theory of CNNs".
 
