@@ -79,6 +79,11 @@ def tiled(
     Returns:
       An HloSharding.
 
+    Raises:
+      TypeError: `dims` or `devices` is not iterable, or a number of `dims` is not an int.
+      ValueError: `devices` is not a permutation of the indices of the pieces.
+      XlaRuntimeError: the product of `dims` is below 1.
+
     Example:
       >>> from mjaxlib_shim import shardings
       >>> shardings.tiles_of(shardings.tiled((2, 1))).pieces
@@ -146,6 +151,12 @@ def gspmd_sharding(
     Returns:
       A sharding of jaxlib.
 
+    Raises:
+      TypeError: `devices` is not iterable, or `hlo_sharding` is neither an HloSharding nor an
+        OpSharding.
+      ValueError: there are no devices, or they do not have this memory.
+      RuntimeError: `memory_kind` is neither a string nor None.
+
     Example:
       >>> from mjaxlib_shim import client, shardings
       >>> devices = client.cpu_client(2).local_devices()
@@ -153,7 +164,9 @@ def gspmd_sharding(
       >>> shardings.tiles_of(shardings.hlo_sharding_of(sharding, 1)).pieces
       (2,)
     """
-    return GSPMDSharding(tuple(devices), hlo_sharding, memory_kind)
+    if not (devices := tuple(devices)):  # C++ would end the process
+        raise ValueError("a sharding needs at least one device")
+    return GSPMDSharding(devices, hlo_sharding, memory_kind)
 
 
 def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
@@ -165,6 +178,9 @@ def hlo_sharding_of(sharding: Any, ndim: int) -> Any:
 
     Returns:
       An HloSharding.
+
+    Raises:
+      AttributeError: `sharding` is not a sharding of jaxlib.
 
     Example:
       >>> from mjaxlib_shim import client, shardings
@@ -203,6 +219,9 @@ def tiles_of(hlo_sharding: Any) -> Tiles | None:
 
     Returns:
       `Tiles`, or None.
+
+    Raises:
+      AttributeError: `hlo_sharding` is not an HloSharding.
 
     Example:
       >>> from mjaxlib_shim import shardings

@@ -32,6 +32,11 @@ def test_order_of_devices():
         tiled([2], devices=[0, 0])
 
 
+def test_no_devices():
+    with pytest.raises(ValueError, match="at least one device"):
+        shardings.gspmd_sharding([], replicated())
+
+
 def test_partly_replicated():
     sharding = tiled([2, 2], replicate_last=True)
     assert _parts(sharding, (4,), 4) == [[0, 1], [0, 1], [2, 3], [2, 3]]
