@@ -135,6 +135,10 @@ def stablehlo_of(computation: Any) -> str:
     Returns:
       A string.
 
+    Raises:
+      TypeError: `computation` is not an `XlaComputation`.
+      XlaRuntimeError: this jaxlib cannot convert one of its operations.
+
     Example:
       >>> from mjaxlib_shim import artifacts
       >>> computation = mjax.jit(lax.sin).lower(1.0).compiler_ir("hlo")
@@ -157,6 +161,16 @@ def refine_shapes(module: Any, context: Any) -> Any:
     Raises:
       ValueError: an assertion does not hold, with its text, or a shape does not follow.
       NotImplementedError: the module is for several devices, and this jaxlib does not do that.
+
+    Example:
+      >>> from mjaxlib_shim import artifacts, mlir
+      >>> context = mlir.full_context()
+      >>> module = mlir.ir.Module.parse(
+      ...   "func.func @main(%x: tensor<4xf32>) -> tensor<?xf32> {"
+      ...   "  %y = stablehlo.sine %x : (tensor<4xf32>) -> tensor<?xf32>"
+      ...   "  return %y : tensor<?xf32> }", context)
+      >>> "-> tensor<4xf32>" in str(artifacts.refine_shapes(module, context))
+      True
     """
     if not artifact_gates.REFINE_SHARDY.open and any(
             op.operation.name.startswith("sdy.") for op in module.body):
@@ -184,6 +198,9 @@ def keep_literals(operation: Any) -> None:
 
     Args:
       operation: an `ir.Module`, or an operation in it.
+
+    Raises:
+      AttributeError: `operation` is neither a module nor an operation.
 
     Example:
       >>> from mjaxlib_shim import artifacts

@@ -133,6 +133,10 @@ def set_num_cpu_devices(count: int) -> None:
     Raises:
       ValueError: it is neither -1 nor at least 1.
       RuntimeError: there is a client already, made with another number.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.set_num_cpu_devices(-1)
     """
     global _num_cpu_devices
     if count != -1 and count < 1:
@@ -153,6 +157,10 @@ def set_cpu_asynchronous(asynchronous: bool) -> None:
 
     Args:
       asynchronous: whether they may.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.set_cpu_asynchronous(True)
     """
     global _asynchronous
     _asynchronous = asynchronous
@@ -197,6 +205,14 @@ def register_factory(platform: str, factory: Factory) -> None:
     Args:
       platform: its name.
       factory: the factory.
+
+    Raises:
+      TypeError: `platform` is not hashable.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> cpu = dict(client.factories_by_priority())["cpu"]
+      >>> client.register_factory("cpu", cpu._replace(priority=0))
     """
     _FACTORIES[platform] = factory
 
@@ -213,7 +229,12 @@ def factories_by_priority() -> list[tuple[str, Factory]]:
 
 
 def clients_gone() -> None:
-    """Told when clients are no longer used: the number of CPU devices may change."""
+    """Told when clients are no longer used: the number of CPU devices may change.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.clients_gone()
+    """
     global _cpu_in_use
     _cpu_in_use = False
 
@@ -274,6 +295,14 @@ def unfinished_at_exit(client: Any) -> list[Any] | None:
 
     Returns:
       A list of Buffers, or None.
+
+    Raises:
+      AttributeError: `client` is not a client, before jaxlib 0.8.2.
+
+    Example:
+      >>> from mjaxlib_shim import client
+      >>> client.unfinished_at_exit(client.client_for("cpu")) is None
+      True
     """
     if gates.BUSY_EXIT.open or client.platform != "cpu" or not client.live_executables():
         return None
@@ -288,6 +317,9 @@ def device_list(devices: Iterable[Any]) -> Any:
 
     Returns:
       A `DeviceList`.
+
+    Raises:
+      TypeError: `devices` is not iterable.
 
     Example:
       >>> from mjaxlib_shim import client

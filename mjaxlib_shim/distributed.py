@@ -46,7 +46,19 @@ def start_service(address: str, num_processes: int) -> Any:
       The service.
 
     Raises:
-      XlaRuntimeError: the address cannot be listened on.
+      TypeError: `address` is not a string, or `num_processes` is not an int.
+      XlaRuntimeError: the address cannot be listened on. Often jaxlib ends the process instead,
+        so see first that the port is free.
+
+    Example:
+      >>> import socket
+      >>> from mjaxlib_shim import distributed
+      >>> with socket.create_server(("127.0.0.1", 0)) as free:
+      ...   address = f"127.0.0.1:{free.getsockname()[1]}"
+      >>> service = distributed.start_service(address, 1)
+      >>> store, _ = distributed.connect(address, 0, timeout=60)
+      >>> store.shutdown()
+      >>> service.shutdown()
     """
     return ext.get_distributed_runtime_service(
         address,
@@ -84,7 +96,22 @@ def connect(
       `on_service_lost`.
 
     Raises:
+      TypeError: `process_id` is not an int.
+      ValueError: `on_service_lost` is given, and `address` is not "host:port".
       TimeoutError: not all processes connected in time; says whether the service did.
+
+    Example:
+      >>> import socket
+      >>> from mjaxlib_shim import distributed
+      >>> with socket.create_server(("127.0.0.1", 0)) as free:
+      ...   address = f"127.0.0.1:{free.getsockname()[1]}"
+      >>> service = distributed.start_service(address, 1)
+      >>> store, _ = distributed.connect(address, 0, timeout=60)
+      >>> store.key_value_set("name", "a")
+      >>> store.blocking_key_value_get("name", 1000)
+      'a'
+      >>> store.shutdown()
+      >>> service.shutdown()
     """
     relay = None if on_service_lost is None else Relay(address, on_service_lost)
     client = ext.get_distributed_runtime_client(
@@ -135,6 +162,22 @@ def gloo_collectives(
 
     Returns:
       Collectives of jaxlib.
+
+    Raises:
+      TypeError: `client` is not such a client, or one of the names is not a string.
+      RuntimeError: the machine does not have the interface, or cannot find the host name. Old
+        releases of jaxlib end the process if they cannot find the host name.
+
+    Example:
+      >>> import socket
+      >>> from mjaxlib_shim import distributed
+      >>> with socket.create_server(("127.0.0.1", 0)) as free:
+      ...   address = f"127.0.0.1:{free.getsockname()[1]}"
+      >>> service = distributed.start_service(address, 1)
+      >>> store, _ = distributed.connect(address, 0, timeout=60)
+      >>> collectives = distributed.gloo_collectives(store, hostname="127.0.0.1")
+      >>> store.shutdown()
+      >>> service.shutdown()
     """
     return ext.make_gloo_tcp_collectives(
         distributed_client=client, hostname=hostname, interface=interface

@@ -25,8 +25,16 @@ def to_dlpack(buffer: Any, stream: int | None = None) -> Any:
       A PyCapsule.
 
     Raises:
+      AttributeError: `buffer` is not a Buffer.
       XlaRuntimeError: DLPack does not have the dtype; the Buffer was deleted, or the
         computation that makes it failed.
+
+    Example:
+      >>> from mjaxlib_shim import client, dlpack
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> buffer = dlpack.from_dlpack(np.arange(3.0).__dlpack__(), device)
+      >>> type(dlpack.to_dlpack(buffer)).__name__
+      'PyCapsule'
     """
     buffer.block_until_ready()
     # A capsule does not keep the memory of a deleted Buffer. The clone is never deleted.
@@ -46,6 +54,19 @@ def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = Non
 
     Returns:
       A Buffer.
+
+    Raises:
+      TypeError: `capsule` is not a PyCapsule, or `device` is neither a device nor None.
+      XlaRuntimeError: the capsule was consumed before, or its elements are not adjacent in memory.
+        Some releases of jaxlib raise ValueError.
+      AttributeError: `aval` does not have a dtype.
+
+    Example:
+      >>> from mjaxlib_shim import client, dlpack
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> buffer = dlpack.from_dlpack(np.arange(3.0).__dlpack__(), device)
+      >>> buffer.aval.shape
+      (3,)
     """
     with without_jax:
         buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)

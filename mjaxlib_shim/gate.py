@@ -57,6 +57,11 @@ def jaxlib_file(*path: str) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      ValueError: `path` is empty.
+      OSError: jaxlib does not have the folder of the module.
+      TypeError: a part of the folder's path is not a string.
+
     Example:
       >>> from mjaxlib_shim import gate
       >>> gate.jaxlib_file("mlir", "ir"), gate.jaxlib_file("mlir", "no_such_module")
@@ -78,6 +83,10 @@ def keyword(function: object, name: str) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      TypeError: `function` is not callable.
+      ValueError: Python does not know its signature, which holds for some builtins.
 
     Example:
       >>> from mjaxlib_shim import gate
@@ -101,6 +110,12 @@ def file_mentions(pattern: str, *path: str) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      OSError: jaxlib does not have this file.
+      UnicodeDecodeError: the file is not text in UTF-8.
+      re.error: `pattern` is not a regular expression.
+      TypeError: `pattern` or a part of `path` is not a string.
 
     Example:
       >>> from mjaxlib_shim import gate

@@ -30,6 +30,11 @@ def set_level(direction: str, level: str | None, everywhere: bool) -> None:
       level: one of `LEVELS`, or None.
       everywhere: whether it is for the process.
 
+    Raises:
+      AttributeError: `direction` is not an attribute of jaxlib's guards.
+      TypeError: `direction` is not a string, or belongs to another kind of attribute.
+      KeyError: `level` is neither one of `LEVELS` nor None.
+
     Example:
       >>> from mjaxlib_shim import guards
       >>> guards.set_level("host_to_device", "allow", everywhere=False)
@@ -55,6 +60,10 @@ def set_levels(levels: tuple[Any, ...]) -> None:
 
     Args:
       levels: levels, as `levels` gives them.
+
+    Raises:
+      ValueError: there are not as many levels as `DIRECTIONS`.
+      TypeError: `levels` is not iterable, or has names in place of levels.
 
     Example:
       >>> from mjaxlib_shim import guards

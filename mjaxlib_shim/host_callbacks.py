@@ -67,6 +67,24 @@ class HostCallbacks:
 
     Attributes:
       kept: the `host_callbacks` for `compile_module`; they keep the functions alive.
+
+    Example:
+      >>> from mjaxlib_shim import client, host_callbacks, mlir
+      >>> callbacks = host_callbacks.HostCallbacks()
+      >>> cpu = client.client_for("cpu")
+      >>> kind = ((4,), np.dtype("float32"))
+      >>> context = mlir.full_context()
+      >>> with context, mlir.ir.Location.unknown():
+      ...   module = mlir.ir.Module.parse(
+      ...     "func.func @main(%x: tensor<4xf32>) { return }")
+      ...   block = module.body.operations[0].regions[0].blocks[0]
+      ...   x = block.arguments[0]
+      ...   with mlir.ir.InsertionPoint.at_block_begin(block):
+      ...     results = callbacks.emit(
+      ...       lambda x: (2 * x,), [x], [kind], [kind], [x.type], has_side_effect=False,
+      ...       client=lambda: cpu)
+      >>> len(results), len(callbacks.kept)
+      (1, 1)
     """
 
     def __init__(self) -> None:
@@ -178,6 +196,20 @@ class Inspection:
     """A value of a partitioned program whose sharding the compiler reports.
 
     It has to live as long as the module can be compiled, because the module has its address.
+
+    Example:
+      >>> from mjaxlib_shim import host_callbacks, mlir
+      >>> inspection = host_callbacks.Inspection()
+      >>> context = mlir.full_context()
+      >>> with context, mlir.ir.Location.unknown():
+      ...   module = mlir.ir.Module.parse(
+      ...     "func.func @main(%x: tensor<4xf32>) { return }")
+      ...   block = module.body.operations[0].regions[0].blocks[0]
+      ...   x = block.arguments[0]
+      ...   with mlir.ir.InsertionPoint.at_block_begin(block):
+      ...     inspection.emit(x)
+      >>> "@InspectSharding" in str(module), inspection.take()
+      (True, [])
     """
 
     __slots__ = ("_found", "_note")

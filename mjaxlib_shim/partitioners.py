@@ -34,7 +34,19 @@ class Part(NamedTuple):
 
 
 class Partitioner:
-    """Base of objects that XLA asks about one operation."""
+    """Base of objects that XLA asks about one operation.
+
+    Example:
+      >>> from mjaxlib_shim import partitioners
+      >>> class Elementwise(partitioners.Partitioner):
+      ...   def __init__(self, module):
+      ...     self.module = module
+      ...   def partition(self, operands, results):
+      ...     return self.module, [x.sharding for x in operands], [operands[0].sharding]
+      >>> part = partitioners.Part((4,), np.dtype("float32"), None)
+      >>> Elementwise(b"").partition([part], [part])
+      (b'', [None], [None])
+    """
 
     def partition(self, operands: Sequence[Part], results: Sequence[Part]
                   ) -> tuple[bytes, Sequence[Any], Sequence[Any]]:
@@ -48,6 +60,13 @@ def register_partitioner(target: str, find: Callable[[bytes], Partitioner]) -> N
     Args:
       target: the target of the custom calls.
       find: the object for the configuration of a call.
+
+    Raises:
+      TypeError: `target` is not a string.
+
+    Example:
+      >>> from mjaxlib_shim import partitioners
+      >>> partitioners.register_partitioner("example.cut", {}.__getitem__)
     """
 
     def partition(shapes: Any, shardings: Any, result_shape: Any, result_sharding: Any,
@@ -90,6 +109,11 @@ def tile_shape(sharding: Any, shape: Sequence[int]) -> tuple[int, ...]:
 
     Returns:
       A tuple of ints.
+
+    Raises:
+      AttributeError: `sharding` is not an HloSharding.
+      TypeError: `shape` is not iterable.
+      RuntimeError: a size is negative, or is not an int.
 
     Example:
       >>> from mjaxlib_shim import partitioners, shardings
@@ -146,6 +170,17 @@ def sharding_rule(sizes: Sequence[int], operands: Sequence[Factors], results: Se
 
     Returns:
       An `ir.Attribute`.
+
+    Raises:
+      RuntimeError: no `ir.Context` is current.
+      TypeError: an argument is not made of sequences, or a factor is not an int.
+      MLIRError: a size is not an int.
+
+    Example:
+      >>> from mjaxlib_shim import mlir, partitioners
+      >>> with mlir.full_context():
+      ...   partitioners.sharding_rule([4], [[[0]]], [[[0]]])
+      Attribute(#sdy.op_sharding_rule<([i])->([i]) {i=4}>)
     """
     def array(dims: Factors) -> str:
         return f"[{', '.join(''.join(map(_name, dim)) for dim in dims)}]"

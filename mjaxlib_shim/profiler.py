@@ -68,6 +68,9 @@ def heap_profile(client: Any) -> bytes:
     Returns:
       Bytes.
 
+    Raises:
+      AttributeError: `client` is not a client.
+
     Example:
       >>> from mjaxlib_shim import client, profiler
       >>> isinstance(profiler.heap_profile(client.client_for("cpu")), bytes)

@@ -46,6 +46,13 @@ class Relay:
     Args:
       target: "host:port".
       on_lost: called once, from a thread, when a connection breaks after `hold()`.
+
+    Example:
+      >>> from mjaxlib_shim.relay import Relay
+      >>> relay = Relay("127.0.0.1:1234", on_lost=lambda: None)
+      >>> relay.address.startswith("127.0.0.1:")
+      True
+      >>> relay.close()
     """
 
     def __init__(self, target: str, on_lost: Callable[[], None]):

@@ -26,6 +26,16 @@ def names_of_attributes(attributes: Any) -> list[str]:
 
     Returns:
       A list of strings.
+
+    Raises:
+      TypeError: `attributes` is not iterable.
+      AttributeError: an entry is neither a name nor a named attribute.
+
+    Example:
+      >>> from mjaxlib_shim import sharding_texts
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> "sym_name" in sharding_texts.names_of_attributes(module.operation.attributes)
+      True
     """
     return [a if isinstance(a, str) else a.name for a in attributes]
 
@@ -48,6 +58,22 @@ def declared_meshes(module: Any) -> dict[str, Any]:
 
     Returns:
       Name -> attribute.
+
+    Raises:
+      AttributeError: `module` is not a module.
+      RuntimeError: it declares meshes, and no `ir.Context` is current.
+      MLIRError: the text is not an attribute.
+      ValueError: the text is another kind of attribute than a dict.
+
+    Example:
+      >>> from mjaxlib_shim import mlir, sharding_texts
+      >>> with mlir.full_context(), mlir.ir.Location.unknown():
+      ...   module = mlir.ir.Module.create()
+      ...   text = mlir.ir.StringAttr.get('{mesh = #sdy.mesh<["x"=2]>}')
+      ...   module.operation.attributes[sharding_texts.TEXTS] = mlir.ir.DictAttr.get(
+      ...     {"xla.sdy.meshes": text})
+      ...   sharding_texts.declared_meshes(module)
+      {'mesh': Attribute(#sdy.mesh<["x"=2]>)}
     """
     text = _text(module.operation.attributes, _MESHES)
     if text is None:
@@ -61,6 +87,23 @@ def shardy_from_texts(module: Any) -> None:
 
     Args:
       module: the module.
+
+    Raises:
+      AttributeError: `module` is not a module.
+      RuntimeError: it declares meshes, and no `ir.Context` is current.
+      MLIRError: a text is not an attribute.
+      ValueError: a text is another kind of attribute than it has to be.
+
+    Example:
+      >>> from mjaxlib_shim import mlir, sharding_texts
+      >>> with mlir.full_context(), mlir.ir.Location.unknown():
+      ...   module = mlir.ir.Module.create()
+      ...   text = mlir.ir.StringAttr.get('{mesh = #sdy.mesh<["x"=2]>}')
+      ...   module.operation.attributes[sharding_texts.TEXTS] = mlir.ir.DictAttr.get(
+      ...     {"xla.sdy.meshes": text})
+      ...   sharding_texts.shardy_from_texts(module)
+      >>> 'sdy.mesh @mesh = <["x"=2]>' in str(module)
+      True
     """
     meshes = declared_meshes(module)
     if not meshes:

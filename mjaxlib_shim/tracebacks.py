@@ -59,6 +59,9 @@ def frames(traceback: Any) -> list[Frame]:
     Returns:
       A list of `Frame`s.
 
+    Raises:
+      AttributeError: `traceback` is neither a traceback of jaxlib nor None.
+
     Example:
       >>> from mjaxlib_shim.tracebacks import frames
       >>> frames(None)
@@ -84,6 +87,15 @@ def raw_frames(traceback: Any) -> tuple[list[CodeType], list[int]]:
 
     Returns:
       Two lists.
+
+    Raises:
+      AttributeError: `traceback` is not a traceback of jaxlib.
+
+    Example:
+      >>> from mjaxlib_shim.tracebacks import current_traceback, raw_frames
+      >>> codes, offsets = raw_frames(current_traceback())
+      >>> len(codes) == len(offsets)
+      True
     """
     codes, offsets = traceback.raw_frames()
     return codes, offsets

@@ -23,6 +23,14 @@ def register_transformation(
 
     Raises:
       NotImplementedError: this jaxlib does not do that.
+      TypeError: `name` is not a string, or `stage` is not an int.
+      RuntimeError: there is not such a stage.
+
+    Example:
+      >>> from mjaxlib_shim import transformations
+      >>> transformations.register_transformation("example", 0, lambda module: None)
+      >>> transformations.clear_transformation("example", 0)
+      True
     """
     _native().register_xla_transform(name, stage, callback)
 
@@ -39,6 +47,14 @@ def clear_transformation(name: str, stage: int) -> bool:
 
     Raises:
       NotImplementedError: this jaxlib does not do that.
+      TypeError: `name` is not a string, or `stage` is not an int.
+      RuntimeError: there is not such a stage.
+
+    Example:
+      >>> from mjaxlib_shim import transformations
+      >>> transformations.register_transformation("example", 0, lambda module: None)
+      >>> transformations.clear_transformation("example", 0)
+      True
     """
     return bool(_native().clear_xla_transform(name, stage))
 

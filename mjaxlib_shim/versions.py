@@ -170,6 +170,9 @@ def installable(python: tuple[int, int]) -> Release | None:
     Returns:
       A `Release`, or None.
 
+    Raises:
+      TypeError: `python` is not a tuple of ints.
+
     Example:
       >>> from mjaxlib_shim.versions import installable
       >>> installable((3, 11)).version
@@ -275,6 +278,10 @@ def pip_command(python: tuple[int, int]) -> str:
 
     Returns:
       A string.
+
+    Raises:
+      TypeError: `python` is not a tuple of ints.
+      IndexError: it has fewer than two numbers, and no release has wheels for it.
 
     Example:
       >>> from mjaxlib_shim.versions import pip_command
