@@ -133,6 +133,13 @@ if gates.ENABLE_X64.open:
         Returns:
           `array -> Buffer`.
 
+        Raises:
+          XlaRuntimeError: the function is called with a dtype that XLA does not have. On newer
+            jaxlibs also with a list.
+          TypeError: `device` is not a device, once the function is called.
+          AttributeError: `aval` is not a type of arrays, or `sharding` is not a sharding, once the
+            function is called.
+
         Example:
           >>> from mjaxlib_shim import arrays, client, shardings
           >>> device = client.client_for("cpu").local_devices()[0]
@@ -166,6 +173,24 @@ if gates.ENABLE_X64.open:
 
         Returns:
           A Buffer.
+
+        Raises:
+          ValueError: there are not as many values as devices.
+          XlaRuntimeError: XLA does not have the dtype. On newer jaxlibs also if `sharding` needs
+            another number of values.
+          KeyError: `copy` is not one of the three.
+          TypeError: an element of `devices` is not a device, or `values` is not a sequence.
+          AttributeError: one of several values is not an array, `aval` is not a type of arrays, or
+            `sharding` is not a sharding.
+
+        Example:
+          >>> from mjaxlib_shim import arrays, client, shardings
+          >>> device = client.client_for("cpu").local_devices()[0]
+          >>> sharding = shardings.single_device_sharding(device)
+          >>> aval = arrays.PlainAval((3,), np.dtype("float32"))
+          >>> buffer = arrays.put_shards([np.ones(3, "float32")], aval, sharding, [device])
+          >>> len(arrays.shards(buffer))
+          1
         """
         if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
@@ -223,11 +248,27 @@ def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool =
     Args:
       aval: the type of the whole array.
       sharding: its sharding.
-      buffers: Buffers on one device each.
+      buffers: a list of Buffers on one device each.
       committed: whether the user chose the placement.
 
     Returns:
       A Buffer.
+
+    Raises:
+      TypeError: `buffers` is not a list of Buffers, or `committed` is not a bool.
+      ValueError: a Buffer is on several devices, two are on the same one, or the dtypes differ. On
+        newer jaxlibs also if their number or devices are not those of `sharding`.
+      AttributeError: `aval` does not have a dtype. On newer jaxlibs also if `sharding` is not a
+        sharding.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, shardings
+      >>> device = client.client_for("cpu").local_devices()[0]
+      >>> sharding = shardings.single_device_sharding(device)
+      >>> aval = arrays.PlainAval((3,), np.dtype("float32"))
+      >>> buffer = arrays.put(np.ones(3, "float32"), aval, sharding, device)
+      >>> arrays.to_numpy(arrays.assemble(aval, sharding, [buffer]))
+      array([1., 1., 1.], dtype=float32)
     """
     return Buffer(aval, sharding, buffers, committed=committed, _skip_checks=True)
 
@@ -238,12 +279,18 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
     On the device it is already on, the result shares the memory.
 
     Args:
-      buffer: a single-device Buffer.
+      buffer: a single-device Buffer, which was not deleted.
       device: the device.
       sharding: the sharding of the result.
 
     Returns:
       A Buffer.
+
+    Raises:
+      TypeError: `buffer` is not a Buffer. On older jaxlibs also if `device` is not a device.
+      XlaRuntimeError: the Buffer is on several devices. On newer jaxlibs also if `device` is not
+        a device.
+      AttributeError: `sharding` is not a sharding.
 
     Example:
       >>> from mjaxlib_shim import arrays, client, shardings
@@ -346,6 +393,10 @@ def copy_to_host_async(buffer: Any) -> None:
     Args:
       buffer: a Buffer.
 
+    Raises:
+      XlaRuntimeError: the Buffer was deleted or donated.
+      AttributeError: it is not a Buffer.
+
     Example:
       >>> from mjaxlib_shim import arrays, client, shardings
       >>> device = client.client_for("cpu").local_devices()[0]
@@ -365,6 +416,9 @@ def shards(buffer: Any) -> list[Any]:
 
     Returns:
       A list of Buffers on one device each.
+
+    Raises:
+      AttributeError: it is not a Buffer.
 
     Example:
       >>> from mjaxlib_shim import arrays, client, shardings
@@ -389,6 +443,10 @@ def replicated_shard(buffer: Any) -> Any:
     Returns:
       A Buffer on one device.
 
+    Raises:
+      XlaRuntimeError: the Buffer was deleted or donated.
+      AttributeError: it is not a Buffer.
+
     Example:
       >>> from mjaxlib_shim import arrays, client, shardings
       >>> device = client.client_for("cpu").local_devices()[0]
@@ -405,20 +463,43 @@ def replicated_shard(buffer: Any) -> Any:
 
 # ------------------------------------------------------------------ results and state
 
-if gates.HANDLER_UNCHECKED.open:
+_HANDLER_OPTIONS: Final[dict[str, bool]] = (
+    {} if gates.HANDLER_UNCHECKED.open else {"_skip_checks": True}
+)
 
-    def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
-        """The handler of an output for `ExecuteResults.consume_with_handlers`; make it once.
 
-        Neither `aval` nor `sharding` is compared with the real output of the program.
-        """
-        return ext.array_result_handler(aval, sharding, committed)
+def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
+    """The handler of an output for `ExecuteResults.consume_with_handlers`; make it once.
 
-else:
+    Neither `aval` nor `sharding` is compared with the real output of the program.
 
-    def result_handler(aval: Any, sharding: Any, committed: bool) -> Any:
-        """See the newer form above."""
-        return ext.array_result_handler(aval, sharding, committed, _skip_checks=True)
+    Args:
+      aval: the type of the output.
+      sharding: its sharding.
+      committed: whether the user chose the placement.
+
+    Returns:
+      A handler of jaxlib.
+
+    Raises:
+      AttributeError: `aval` is not a type of arrays.
+      TypeError: `sharding` is None, or `committed` is not a bool.
+
+    Example:
+      >>> from mjaxlib_shim import arrays, client, executables, shardings
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.exp).lower(0.0).compiler_ir()
+      >>> devices = cpu.local_devices()[:1]
+      >>> program = executables.compile_module(cpu, module, devices)
+      >>> sharding = shardings.single_device_sharding(devices[0])
+      >>> aval = arrays.PlainAval((), np.dtype("float32"))
+      >>> handler = arrays.result_handler(aval, sharding, True)
+      >>> x = arrays.put(np.zeros((), "float32"), aval, sharding, devices[0])
+      >>> (y,) = program.execute_sharded([x]).consume_with_handlers([handler])
+      >>> float(arrays.to_numpy(y))
+      1.0
+    """
+    return ext.array_result_handler(aval, sharding, committed, **_HANDLER_OPTIONS)
 
 
 #: `block_until_ready(buffers)`: waits for a sequence; raises the first failure.

@@ -87,12 +87,29 @@ def register_custom_call_target(
 ) -> None:
     """Makes a C function callable as `stablehlo.custom_call @name`.
 
+    jaxlib looks at the target as soon as the platform has a client.
+
     Args:
       name: its name.
       target: a PyCapsule of the function, or a dict of one for each stage of execution.
       platform: "cpu", or the name of a plugin's platform.
       api_version: 1 is XLA's typed FFI, 0 the old untyped calling convention.
       options: further arguments of jaxlib's function, such as `traits`.
+
+    Raises:
+      XlaRuntimeError: the target is not a PyCapsule, a dict does not have the stage `execute`, or
+        `api_version` is neither 0 nor 1.
+      TypeError: the target is None, or jaxlib does not take an option or its type.
+      RuntimeError: the name is not a string.
+
+    Example:
+      >>> import ctypes
+      >>> from mjaxlib_shim import client, custom_calls
+      >>> cpu = client.client_for("cpu")
+      >>> function = custom_calls.pycapsule(ctypes.pythonapi.Py_IncRef)
+      >>> custom_calls.register_custom_call_target("counted", function, api_version=0)
+      >>> "counted" in custom_calls.custom_call_targets()
+      True
     """
     xc.register_custom_call_target(
         name, target, platform=platform, api_version=api_version, **options
@@ -110,6 +127,19 @@ def register_type(name: str, registration: Mapping[str, Any], *, platform: str =
 
     Raises:
       NotImplementedError: this jaxlib does not know types.
+      XlaRuntimeError: there is no `type_id`, a value is not a PyCapsule, or the type is registered
+        with another id.
+      KeyError: before jaxlib 0.8.1, there is no `type_id`.
+      TypeError: `registration` is not a mapping.
+
+    Example:
+      >>> import ctypes
+      >>> from mjaxlib_shim import client, custom_calls
+      >>> cpu, number = client.client_for("cpu"), ctypes.c_int64(0)
+      >>> pointer = custom_calls.pycapsule(ctypes.pointer(number))
+      >>> custom_calls.register_type("Counter", {"type_id": pointer})
+      >>> number.value > 0
+      True
     """
     if foreign_gates.FFI_TYPES.open:
         if platform == "cpu":  # else a new client would register waiting targets before types
@@ -130,6 +160,14 @@ def register_type_id(name: str, type_id: Any, *, platform: str = "cpu") -> None:
     Raises:
       NotImplementedError: this jaxlib does not know types.
       ValueError: it needs more.
+
+    Example:
+      >>> import ctypes
+      >>> from mjaxlib_shim import custom_calls
+      >>> pointer = custom_calls.pycapsule(ctypes.pointer(ctypes.c_int64(0)))
+      >>> custom_calls.register_type_id("Counter", pointer)
+      Traceback (most recent call last):
+      ValueError: from jaxlib 0.8.1 on, a type is registered with its type_info beside its type_id
     """
     ids, whole = foreign_gates.FFI_TYPE_IDS, foreign_gates.FFI_TYPES
     if not foreign_gates.FFI_TYPE_IDS.open:
@@ -154,6 +192,11 @@ def register_as_batch_partitionable(name: str) -> None:
 
     Raises:
       NotImplementedError: this jaxlib cannot be told.
+      TypeError: the name is not a string.
+
+    Example:
+      >>> from mjaxlib_shim import custom_calls
+      >>> custom_calls.register_as_batch_partitionable("lapack_spotrf_ffi")
     """
     gate = lapack_gates.LAPACK_STACKS
     if not lapack_gates.LAPACK_STACKS.open:
@@ -219,6 +262,18 @@ def unknown_when_run(executable: Any, targets: Iterable[str], platform: str) -> 
 
     Returns:
       A string, or None.
+
+    Raises:
+      AttributeError: before jaxlib 0.6.1, `executable` is not a compiled program.
+      TypeError: before jaxlib 0.6.1, `targets` is not iterable, or the platform is not a string.
+
+    Example:
+      >>> from mjaxlib_shim import client, custom_calls, executables
+      >>> cpu = client.client_for("cpu")
+      >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
+      >>> program = executables.compile_module(cpu, module, cpu.local_devices()[:1])
+      >>> custom_calls.unknown_when_run(program, ["not_called"], "cpu") is None
+      True
     """
     if foreign_gates.FFI_TARGETS_CHECKED.open:
         return None
@@ -236,6 +291,9 @@ def custom_call_targets(platform: str = "cpu") -> frozenset[str]:
 
     Returns:
       A set of names.
+
+    Raises:
+      TypeError: the platform is not a string.
 
     Example:
       >>> from mjaxlib_shim import custom_calls
@@ -274,6 +332,10 @@ def lapack_kernel(name: str, dtype: str) -> str | None:
 
     Returns:
       A string, or None.
+
+    Raises:
+      KeyError: `dtype` is not "f", "d", "F" or "D", and the name of the target depends on it.
+      TypeError: the name or the dtype cannot be hashed.
 
     Example:
       >>> from mjaxlib_shim import custom_calls
@@ -334,6 +396,10 @@ def prepare_target(name: str) -> None:
 
     Args:
       name: the name of the target.
+
+    Raises:
+      AttributeError: the name is not a string.
+      TypeError: the name is bytes.
 
     Example:
       >>> from mjaxlib_shim import custom_calls

@@ -106,6 +106,12 @@ def examine(
     Returns:
       The report.
 
+    Raises:
+      TypeError: `stages` or `tolerated` cannot be written as JSON, an option is not a text, or
+        `seconds` is not a number.
+      ValueError: an option has a null character, or makes the interpreter print something else.
+      OSError: the interpreter cannot be started.
+
     Example:
       >>> from mjaxlib_shim import examination
       >>> examination.examine(["json"]).ended_in is None
@@ -147,6 +153,11 @@ def findings_of(
     Returns:
       A list of findings.
 
+    Raises:
+      AttributeError: `examination` is not a report.
+      TypeError: `requirements` are not names, or `python` is needed and not a tuple.
+      KeyError: an outcome does not have the entries that `examine` writes.
+
     Example:
       >>> from mjaxlib_shim import examination
       >>> report = examination.examine(["no_such_module"])
@@ -178,6 +189,10 @@ def command(findings: Sequence[Finding]) -> str | None:
     Returns:
       A command, or None.
 
+    Raises:
+      TypeError: `findings` is not iterable, or a package is not a string.
+      AttributeError: an element is not a finding.
+
     Example:
       >>> from mjaxlib_shim import examination
       >>> examination.command([]) is None
@@ -206,6 +221,10 @@ def version_of(name: str) -> str | None:
     Returns:
       A version; None if it is not installed.
 
+    Raises:
+      ValueError: the name is empty or None.
+      TypeError: the name is not a string but a number, for example.
+
     Example:
       >>> from mjaxlib_shim import examination
       >>> examination.version_of("no-such-distribution") is None
@@ -225,6 +244,9 @@ def location(name: str) -> str | None:
 
     Returns:
       A path, or None.
+
+    Raises:
+      AttributeError: the name is not a string.
 
     Example:
       >>> from mjaxlib_shim import examination

@@ -144,6 +144,13 @@ def compile_options(
     Returns:
       jaxlib's `CompileOptions`.
 
+    Raises:
+      ValueError: the number of devices is wrong.
+      UnknownOptionError: an option without `xla_` is a field of neither class.
+      TypeError: the value of an option does not have the option's type.
+      AttributeError: an element of `devices` is not a device, `options` is not a mapping, or an
+        option is an attribute that cannot be set.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> devices = client.cpu_client(2).local_devices()
@@ -174,13 +181,19 @@ def any_compile_options(
     """`compile_options` for ids of devices, by replica and partition; None: XLA chooses.
 
     Args:
-      ids: numbers of devices, or None.
+      ids: numbers of devices, at least one, or None.
       num_partitions: the number of partitions.
       num_replicas: the number of replicas.
       options: as of `compile_options`.
 
     Returns:
       jaxlib's `CompileOptions`.
+
+    Raises:
+      UnknownOptionError: an option without `xla_` is not a field that jaxlib has.
+      TypeError: `ids` is not an array with two dimensions, or the value of an option or a number
+        does not have the right type.
+      AttributeError: `options` is not a mapping, or an option is an attribute that cannot be set.
 
     Example:
       >>> from mjaxlib_shim import executables
@@ -222,6 +235,9 @@ def cost_analysis(executable: Any) -> dict[str, float]:
     Returns:
       Name -> number.
 
+    Raises:
+      AttributeError: it is not a compiled program.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> cpu = client.client_for("cpu")
@@ -241,6 +257,11 @@ def to_hlo(module: Any) -> Any:
 
     Returns:
       An `XlaComputation`.
+
+    Raises:
+      AttributeError: it is not a module.
+      XlaRuntimeError: XLA cannot convert the module, for example because it does not have a
+        function `main`.
 
     Example:
       >>> from mjaxlib_shim import executables
@@ -263,6 +284,11 @@ def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
     Returns:
       Name -> number.
 
+    Raises:
+      AttributeError: `module` is not a module.
+      TypeError: `client` is not a client.
+      XlaRuntimeError: XLA cannot convert the module, as in `to_hlo`.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> module = mjax.jit(lax.sin).lower(1.0).compiler_ir()
@@ -281,6 +307,9 @@ def memory_analysis(executable: Any) -> Any:
 
     Returns:
       A record of numbers of bytes.
+
+    Raises:
+      AttributeError: it is not a compiled program of jaxlib.
 
     Example:
       >>> from mjaxlib_shim import client, executables
@@ -320,6 +349,9 @@ def hlo_text(executable: Any) -> str:
     Returns:
       A string.
 
+    Raises:
+      AttributeError: it is not a compiled program of jaxlib.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> cpu = client.client_for("cpu")
@@ -346,6 +378,9 @@ def has_collectives(executable: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      AttributeError: it is not a compiled program of jaxlib.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> cpu = client.client_for("cpu")
@@ -366,6 +401,9 @@ def output_shardings(executable: Any) -> list[Any] | None:
     Returns:
       A list, or None.
 
+    Raises:
+      AttributeError: it is not a compiled program of jaxlib.
+
     Example:
       >>> from mjaxlib_shim import client, executables
       >>> cpu = client.client_for("cpu")
@@ -385,6 +423,9 @@ def parameter_shardings(executable: Any) -> list[Any] | None:
 
     Returns:
       A list, or None.
+
+    Raises:
+      AttributeError: it is not a compiled program of jaxlib.
 
     Example:
       >>> from mjaxlib_shim import client, executables
@@ -410,6 +451,10 @@ def serialize(client: Any, executable: Any) -> bytes:
 
     Returns:
       Bytes.
+
+    Raises:
+      AttributeError: `client` is not a client.
+      TypeError: `executable` is not a compiled program of jaxlib.
 
     Example:
       >>> from mjaxlib_shim import client, executables
@@ -444,6 +489,12 @@ def deserialize(
 
     Returns:
       A loaded executable of jaxlib.
+
+    Raises:
+      XlaRuntimeError: the bytes are not those of a program.
+      ValueError: the number of devices is wrong, or an option is unknown.
+      TypeError: `data` is not bytes, or the value of an option does not have the option's type.
+      AttributeError: `client` is not a client, or an element of `devices` is not a device.
 
     Example:
       >>> from mjaxlib_shim import client, executables

@@ -95,6 +95,11 @@ def context() -> Any:
 
     Everything built in a context, constants included, lives as long as the context. So code
     that lowers large constants takes a `new_context()` instead.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> mlir.context() is mlir.context()
+      True
     """
     try:
         return _threads.context
@@ -198,6 +203,10 @@ def takes_literal(size: int) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: the size is not a number.
+      ValueError: the size is an array of several numbers.
+
     Example:
       >>> from mjaxlib_shim import mlir
       >>> mlir.takes_literal(1)
@@ -252,6 +261,9 @@ def joins_whole(cut_by_xla: bool) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      ValueError: the argument is an array of several elements.
+
     Example:
       >>> from mjaxlib_shim import mlir
       >>> mlir.joins_whole(cut_by_xla=False)
@@ -286,6 +298,9 @@ def bytecode(module: Any) -> bytes:
     Returns:
       Bytes.
 
+    Raises:
+      AttributeError: it is neither a module nor an operation.
+
     Example:
       >>> from mjaxlib_shim import mlir
       >>> mlir.bytecode(mjax.jit(lax.sin).lower(1.0).compiler_ir())[:4]
@@ -304,6 +319,19 @@ def unread_use(value: Any) -> None:
 
     Raises:
       NotImplementedError: this jaxlib does not have such an operation.
+      ValueError: it is not an `ir.Value`.
+      RuntimeError: no context of MLIR is entered.
+
+    Example:
+      >>> from mjaxlib_shim import mlir
+      >>> from mjaxlib_shim.mlir import hlo, ir
+      >>> with mlir.new_context(), ir.Location.unknown():
+      ...   module = ir.Module.create()
+      ...   with ir.InsertionPoint(module.body):
+      ...     one = hlo.constant(ir.DenseElementsAttr.get(np.ones((), "float32")))
+      ...     mlir.unread_use(one)
+      >>> "dce_sink" in str(module)
+      True
     """
     if not foreign_gates.UNREAD_USES.open:
         raise NotImplementedError(

@@ -125,6 +125,11 @@ def single_device_sharding(device: Any, memory_kind: str | None = None) -> Any:
     Returns:
       A sharding of jaxlib.
 
+    Raises:
+      TypeError: the device is None, or an argument cannot be hashed.
+      ValueError: the device does not have a memory of this kind.
+      RuntimeError: `memory_kind` is not a string.
+
     Example:
       >>> from mjaxlib_shim import client, shardings
       >>> device = client.client_for("cpu").local_devices()[0]

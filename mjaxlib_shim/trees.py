@@ -59,6 +59,9 @@ def make_registry(*, none_is_node: bool = True) -> Any:
     Returns:
       A registry of jaxlib.
 
+    Raises:
+      TypeError: the argument is not a bool.
+
     Example:
       >>> from mjaxlib_shim import trees
       >>> trees.make_registry().flatten([1, (2, 3)])[0]
@@ -101,6 +104,10 @@ def is_node_type(node_type: type, registry: Any = registry) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: `node_type` is neither a class nor a generic alias, or an argument cannot be
+        hashed.
+
     Example:
       >>> from mjaxlib_shim import trees
       >>> trees.is_node_type(int)
@@ -127,6 +134,9 @@ def node_functions(
     Returns:
       A pair of functions, or None.
 
+    Raises:
+      TypeError: an argument cannot be hashed.
+
     Example:
       >>> from mjaxlib_shim import trees
       >>> trees.node_functions(int) is None
@@ -144,6 +154,11 @@ def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
 
     Returns:
       A treedef.
+
+    Raises:
+      TypeError: `treedefs` is not iterable, or `registry` is not a registry.
+      ValueError: a treedef is of another registry.
+      RuntimeError: an element is not a treedef.
 
     Example:
       >>> from mjaxlib_shim import trees
@@ -204,6 +219,12 @@ if gates.TREEDEF_FROM_CHILDREN.open:
 
         Returns:
           A treedef.
+
+        Raises:
+          TypeError: `node_data` is neither None nor a pair that begins with a class, `children` is
+            not iterable, or `registry` is not a registry.
+          RuntimeError: the registry does not know the node type, a leaf has children, a child is
+            not a treedef, or a dict does not have as many keys as children.
 
         Example:
           >>> from mjaxlib_shim import trees
