@@ -133,6 +133,21 @@ FACADES: Mapping[str, Listed] = {
 }
 
 
+#: Docstrings of classes that take other arguments in generations than in the engine.
+_DOCS: Mapping[str, str] = {"core.ClosedJaxpr": """A program with the values of its constants.
+
+    Args:
+      jaxpr: the program.
+      consts: the values, one for each of its `constvars`.
+
+    Example:
+      >>> from mjax_ext.v1 import core
+      >>> jaxpr = mjax.make_jaxpr(lax.sin)(1.0)
+      >>> core.ClosedJaxpr(jaxpr, jaxpr.consts).in_avals
+      [ShapedArray(float32[], weak_type=True)]
+    """}
+
+
 class Facade(type):
     """The class of facades."""
 
@@ -197,5 +212,6 @@ def facade(name: str, target: type, generation: str) -> Any:
     """
     home, _, last = name.rpartition(".")
     return Facade(last, (), {
-        "__slots__": (), "__doc__": target.__doc__, "_target": target, "_listed": FACADES[name],
+        "__slots__": (), "__doc__": _DOCS.get(name, target.__doc__), "_target": target,
+        "_listed": FACADES[name],
         "__module__": f"mjax_ext.{generation}.{home}"})

@@ -39,6 +39,8 @@ _TOLD = """
 promises. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
 are the releases that its tests run on.
 """
+#: What stands behind constants that the head does not have.
+_SAID = {"jaxlibs": "  #: The releases of jaxlib on which the tests of this generation run."}
 
 
 def modules_of(generation: str, table: Iterable[Row]) -> dict[Path, str]:
@@ -70,7 +72,7 @@ def _text(generation: str, dotted: str, module: str, names: list[str], inner: li
     others = [name for name in names if below + name not in head]
     lines = [*_imports(home, known), *_imports(module, inner)]
     lines += [*[""] * bool(known and others)]
-    lines += [f"    {name}: Any" for name in others]
+    lines += [f"    {name}: Any{_SAID.get(below + name, '')}" for name in others]
     title = f"Generation {generation}{f' ({status})' if status != 'stable' else ''} of `{home}`."
     return _TEXT.format(
         title=title, told=_TOLD.format(generation=generation) if not dotted else "",

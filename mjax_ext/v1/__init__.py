@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         util,
     )
 
-    jaxlibs: Any
+    jaxlibs: Any  #: The releases of jaxlib on which the tests of this generation run.
     program: Any
 
 __all__ = [
