@@ -52,6 +52,12 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 
     Raises:
       NotImplementedError: this jaxlib cannot.
+      RuntimeError: the process is this one, or no server listens on the port.
+      TypeError: one of the numbers is not an integer.
+
+    Example:
+      >>> stop = mjax.profiler.register_subprocess(worker.pid, 9000)    # doctest: +SKIP
+      >>> stop()                                                        # doctest: +SKIP
     """
     if not gates.PROFILED_SUBPROCESSES.open:
         raise _too_old("profiler.register_subprocess", gates.PROFILED_SUBPROCESSES)

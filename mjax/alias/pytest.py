@@ -19,6 +19,16 @@ def pytest_addoption(parser: Any) -> None:
 
     Args:
       parser: pytest's; it is not used.
+
+    Raises:
+      RuntimeError: the real jax is loaded already, or the alias is there with another version.
+
+    Example:
+      >>> import subprocess, sys
+      >>> hook = "from mjax.alias.pytest import pytest_addoption; pytest_addoption(None); "
+      >>> command = [sys.executable, "-c", hook + "import jax; print(jax.__version__)"]
+      >>> subprocess.run(command, capture_output=True, text=True).stdout
+      '0.10.2\\n'
     """
     install()
 

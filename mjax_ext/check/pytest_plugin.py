@@ -42,6 +42,12 @@ def check_primitive() -> Callable[..., Report]:
 
     Returns:
       The function.
+
+    Example:
+      >>> from mjax_ext.core.primitives import mul_p
+      >>> def test_rules_of_mul(check_primitive):
+      ...   x = np.array([0.5, -1.0], "float32")
+      ...   check_primitive(mul_p, x, x)
     """
 
     def check(primitive: Primitive, /, *examples: Any, **params: Any) -> Report:
@@ -57,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
     Args:
       parser: pytest's.
+
+    Raises:
+      ValueError: it has the options already.
 
     Example:
       >>> from mjax_ext.check import pytest_plugin
@@ -84,6 +93,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Raises:
       pytest.UsageError: `--mjax-check-accept` is given without `--mjax-check`.
+
+    Example:
+      >>> import pytest
+      >>> from mjax_ext.check import pytest_plugin
+      >>> class Config:
+      ...   def getoption(self, name):
+      ...     return {"--mjax-check": None, "--mjax-check-accept": True}[name]
+      >>> try:
+      ...   pytest_plugin.pytest_configure(Config())
+      ... except pytest.UsageError as error:
+      ...   print(error)
+      --mjax-check-accept rewrites the file of --mjax-check=FILE, which is not given.
     """
     file, accept = config.getoption("--mjax-check"), config.getoption("--mjax-check-accept")
     if accept and file is None:

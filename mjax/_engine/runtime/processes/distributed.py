@@ -191,6 +191,9 @@ def barrier(name: str = "barrier", timeout: float | None = None) -> None:
       ProcessLostError: a process is gone.
       TimeoutError: not all processes reached it in time.
       RuntimeError: `initialize` was not called.
+
+    Example:
+      >>> mjax.distributed.barrier("loaded", timeout=60)                # doctest: +SKIP
     """
     _barrier(_current(), f"{_USER}{name}", timeout)
 
@@ -239,13 +242,18 @@ def key_value_get(key: str, timeout: float | None = None) -> str:
       TimeoutError: it was not set in time.
       ProcessLostError: a process is gone.
       RuntimeError: `initialize` was not called.
+
+    Example:
+      >>> mjax.distributed.key_value_set("losses/0", "0.5")             # doctest: +SKIP
+      >>> mjax.distributed.key_value_get("losses/0", timeout=10)        # doctest: +SKIP
+      '0.5'
     """
     return str(_get(key, timeout, "blocking_key_value_get"))
 
 
 @boundary
 def key_value_get_bytes(key: str, timeout: float | None = None) -> bytes:
-    """`key_value_get` for bytes.
+    r"""`key_value_get` for bytes.
 
     Args:
       key: the key, as given to `key_value_set_bytes`.
@@ -253,6 +261,17 @@ def key_value_get_bytes(key: str, timeout: float | None = None) -> bytes:
 
     Returns:
       The bytes.
+
+    Raises:
+      TimeoutError: it was not set in time.
+      ProcessLostError: a process is gone.
+      RuntimeError: `initialize` was not called.
+      TypeError: the key is not a string.
+
+    Example:
+      >>> mjax.distributed.key_value_set("state", bytes([1, 2]))        # doctest: +SKIP
+      >>> mjax.distributed.key_value_get_bytes("state", timeout=10)     # doctest: +SKIP
+      b'\x01\x02'
     """
     return bytes(_get(key, timeout, "blocking_key_value_get_bytes"))
 
@@ -269,6 +288,11 @@ def key_value_list(prefix: str) -> dict[str, str]:
 
     Raises:
       RuntimeError: `initialize` was not called.
+
+    Example:
+      >>> mjax.distributed.key_value_set("losses/0", "0.5")             # doctest: +SKIP
+      >>> mjax.distributed.key_value_list("losses")                     # doctest: +SKIP
+      {'losses/0': '0.5'}
     """
     session = _current()
     path = f"{_USER}{prefix.rstrip('/')}/"
@@ -286,6 +310,12 @@ def key_value_delete(key: str) -> None:
 
     Raises:
       RuntimeError: `initialize` was not called.
+
+    Example:
+      >>> mjax.distributed.key_value_set("losses/0", "0.5")             # doctest: +SKIP
+      >>> mjax.distributed.key_value_delete("losses")                   # doctest: +SKIP
+      >>> mjax.distributed.key_value_list("losses")                     # doctest: +SKIP
+      {}
     """
     session = _current()
     session.watch.call(lambda: session.client.key_value_delete(_USER + key),
