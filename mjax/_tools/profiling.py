@@ -71,6 +71,11 @@ def annotate_function(func: Callable[P, R], name: str | None = None, **decorator
     Returns:
       A function of the same signature.
 
+    Raises:
+      AttributeError: the function does not have a name, as of `functools.partial`, and none is
+        given.
+      TypeError: at calls: the name is not a string.
+
     Example:
       >>> @mjax.profiler.annotate_function
       ... def step(x):
@@ -278,6 +283,10 @@ def device_memory_profile(backend: str | None = None) -> bytes:
     Returns:
       Bytes.
 
+    Raises:
+      RuntimeError: the platform is unknown or does not have devices.
+      TypeError: it is neither a string nor None.
+
     Example:
       >>> type(mjax.profiler.device_memory_profile())
       <class 'bytes'>
@@ -293,6 +302,11 @@ def save_device_memory_profile(filename: str | os.PathLike[str], backend: str | 
     Args:
       filename: the file; pprof reads it.
       backend: a platform; None: the default one.
+
+    Raises:
+      RuntimeError: the platform is unknown or does not have devices.
+      TypeError: `backend` is neither a string nor None, or `open` does not take `filename`.
+      OSError: the file cannot be written.
 
     Example:
       >>> import os, tempfile

@@ -30,6 +30,9 @@ def record_event(event: str, **kwargs: Any) -> None:
       event: its name, like a path: `"/my_library/step"`.
       kwargs: further facts for the listeners, by name.
 
+    Raises:
+      Exception: a listener raises it; those registered after it are not called.
+
     Example:
       >>> from mjax import monitoring
       >>> seen = []
@@ -50,6 +53,9 @@ def record_event_duration_secs(event: str, duration: float, **kwargs: Any) -> No
       event: the name of what happened, such as `"/my_library/load"`.
       duration: seconds.
       kwargs: metadata that listeners are given, too.
+
+    Raises:
+      Exception: a listener raises it; those registered after it are not called.
 
     Example:
       >>> from mjax import monitoring
@@ -74,6 +80,9 @@ def record_event_time_span(event: str, start_time: float, end_time: float, **kwa
       end_time: when it ended.
       kwargs: metadata that listeners are given, too.
 
+    Raises:
+      Exception: a listener raises it; those registered after it are not called.
+
     Example:
       >>> mjax.monitoring.record_event_time_span("/my/span", 1.0, 2.0)
     """
@@ -88,6 +97,9 @@ def record_scalar(event: str, value: float, **kwargs: Any) -> None:
       event: the name of the number.
       value: the number.
       kwargs: metadata that listeners are given, too.
+
+    Raises:
+      Exception: a listener raises it; those registered after it are not called.
 
     Example:
       >>> from mjax import monitoring
