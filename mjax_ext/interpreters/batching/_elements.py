@@ -116,6 +116,10 @@ def make_iota(axis_size: AxisSize) -> Any:
     Returns:
       A vector of integers.
 
+    Raises:
+      TypeError: the size is not an integer, nor can it become one.
+      ValueError: it is a string without an integer.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.make_iota(3)
@@ -135,6 +139,11 @@ def to_elt(trace: BatchInterpreter, get_idx: GetIdx, x: Vmappable, spec: MapSpec
 
     Returns:
       An element.
+
+    Raises:
+      TypeError: `x` is not an array and its spec not None, or an array has a spec other than an
+        integer and None.
+      ValueError: the axis is out of range.
 
     Example:
       >>> from mjax_ext import core

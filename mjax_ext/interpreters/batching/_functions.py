@@ -85,6 +85,12 @@ def batch_subtrace(fun: Callable[..., Any], tag: Any, axis_data: AxisData, in_di
       A function `call_wrapped(*args)` that gives the results; and one that gives, after it, their
       axes, or None.
 
+    Raises:
+      TypeError: `fun` is not a function, or `in_dims` neither iterable nor a function. At calls:
+        an argument with an axis is not an array, or the result of `fun` is not iterable.
+      ValueError: at calls: there are more or fewer axes than arguments.
+      StoreException: the function is called twice, or the axes are asked for before its call.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import batching
@@ -121,6 +127,14 @@ def flatten_fun_for_vmap(fun: Callable[..., Any], in_tree: Any
 
     Returns:
       The function of leaves; and one that gives, after it, the structure of the result.
+
+    Raises:
+      TypeError: `fun` is not a function.
+      ValueError: at calls: the number of leaves is not that of the structure, or the structure
+        is of a tuple that is not a pair.
+      AttributeError: at calls: `in_tree` is not a structure.
+      StoreException: the function is called twice, or the structure of the result is asked for
+        before its call.
 
     Example:
       >>> from mjax_ext.interpreters import batching

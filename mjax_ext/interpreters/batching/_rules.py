@@ -49,6 +49,10 @@ def broadcast(x: Any, sz: int, axis: int, mesh_axis: None = None) -> Any:
     Returns:
       An array of the dtype of `x`.
 
+    Raises:
+      TypeError: `x` is not an array, `sz` is not an integer or is negative, or `axis` is not an
+        integer from 0 to the rank of `x`.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> batching.broadcast(jnp.ones(2), 3, 0).shape
@@ -70,6 +74,11 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: None = None) -
 
     Returns:
       An array of the dtype of `x`.
+
+    Raises:
+      ValueError: `bdim` is out of range.
+      TypeError: `x` is not an array, or `bdim` is neither an integer nor None; or `bdim` is
+        None, and `size` is not an integer.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -125,6 +134,11 @@ def vectorized_batcher(prim: Primitive, axis_data: AxisData | None, batched_args
     Returns:
       The result for the batch, and its batch axis.
 
+    Raises:
+      ValueError: the batch axes differ, and there are more or fewer than operands.
+      TypeError: an operand is not an array, or the primitive refuses the operands or params.
+      IndexError: the batch axes differ, and one is out of range; or there are none.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> out, dim = batching.vectorized_batcher(lax.add_p, None, [jnp.ones((2, 3))] * 2, [1, 1])
@@ -152,6 +166,11 @@ def broadcast_batcher(prim: Primitive, axis_data: AxisData | None, args: Sequenc
 
     Returns:
       The result for the batch, and its batch axis.
+
+    Raises:
+      ValueError: an axis that has to move is out of range; or there are several operands, and more
+        or fewer axes.
+      TypeError: an operand is not an array, or the primitive refuses the operands or params.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -182,6 +201,12 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
     Returns:
       The result for the batch, and its batch axis.
 
+    Raises:
+      ValueError: one of `axes` is out of range, or there is not exactly one batch axis.
+      TypeError: the batch axis is None, the operand is not an array, one of `axes` is not an
+        integer or there twice, or the primitive refuses the params.
+      IndexError: there is no operand.
+
     Example:
       >>> from mjax_ext.interpreters import batching
       >>> out, dim = batching.reducer_batcher(
@@ -210,6 +235,9 @@ def defvectorized(primitive: Primitive) -> None:
     Args:
       primitive: the primitive.
 
+    Raises:
+      TypeError: it is not a primitive.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import batching
@@ -228,6 +256,9 @@ def defbroadcasting(primitive: Primitive) -> None:
     Args:
       primitive: the primitive.
 
+    Raises:
+      TypeError: it is not a primitive.
+
     Example:
       >>> from mjax_ext import core
       >>> from mjax_ext.interpreters import batching
@@ -245,6 +276,9 @@ def defreducer(primitive: Primitive) -> None:
 
     Args:
       primitive: the primitive.
+
+    Raises:
+      TypeError: it is not a primitive.
 
     Example:
       >>> from mjax_ext import core

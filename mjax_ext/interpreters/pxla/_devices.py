@@ -114,6 +114,11 @@ def array_mapping_to_axis_resources(array_mapping: ArrayMapping) -> PartitionSpe
     Returns:
       A `PartitionSpec`.
 
+    Raises:
+      TypeError: a dimension is not an integer.
+      IndexError: a dimension is negative and points before the first one of the spec.
+      AttributeError: the argument is not a mapping.
+
     Example:
       >>> from mjax_ext.interpreters import pxla
       >>> pxla.array_mapping_to_axis_resources({"x": 2, "y": 0, "z": 2})
@@ -136,6 +141,9 @@ def is_hlo_sharding_replicated(hc: Any) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      AttributeError: it is not an `HloSharding`.
+
     Example:
       >>> from mjax_ext.interpreters import pxla
       >>> from mjaxlib_shim.shardings import replicated, tiled
@@ -154,6 +162,9 @@ def are_hlo_shardings_equal(hc1: Any, hc2: Any) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      AttributeError: `hc1` is not an `HloSharding`; or it is replicated, and `hc2` is not one.
 
     Example:
       >>> from mjax_ext.interpreters import pxla
