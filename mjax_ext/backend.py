@@ -91,6 +91,9 @@ def is_known_platform(platform: str) -> bool:
     Returns:
       A bool.
 
+    Raises:
+      TypeError: the platform is not hashable, as a list.
+
     Example:
       >>> from mjax_ext import backend
       >>> backend.is_known_platform("cpu"), backend.is_known_platform("abacus")
@@ -159,6 +162,10 @@ def backend_xla_version(platform: str | None = None) -> int | None:
 
     Returns:
       An int, or None.
+
+    Raises:
+      RuntimeError: the platform is unknown or does not have devices.
+      TypeError: it is neither a string nor a client.
 
     Example:
       >>> from mjax_ext import backend

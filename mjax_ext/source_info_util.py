@@ -42,6 +42,9 @@ def new_name_stack(name: str = "") -> NameStack:
     Returns:
       The stack.
 
+    Raises:
+      TypeError: at `str` of the stack: the name is not a string.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> str(source_info_util.new_name_stack("waves"))
@@ -128,6 +131,10 @@ def extend_name_stack(name: str) -> Iterator[NameStack]:
     Returns:
       A context manager.
 
+    Raises:
+      TypeError: when an operation in the body is lowered, or the stack is printed: the name is
+        not a string.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> with source_info_util.extend_name_stack("waves") as stack:
@@ -174,6 +181,10 @@ def set_name_stack(name_stack: NameStack) -> Iterator[None]:
     Returns:
       A context manager.
 
+    Raises:
+      TypeError: `name_stack` is not iterable; or, when an operation in the body is lowered: one
+        of the names is not a string.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> stack = source_info_util.new_name_stack("other")
@@ -215,6 +226,12 @@ def user_context(traceback: Any, *, name_stack: NameStack | None = None) -> Iter
 
     Returns:
       A context manager.
+
+    Raises:
+      TypeError: `name_stack` is not iterable; or, when an operation in the body is lowered: one
+        of the names is not a string.
+      AttributeError: an operation in the body is lowered, or an exception leaves it, and
+        `traceback` is not a traceback.
 
     Example:
       >>> from mjax_ext import core, source_info_util

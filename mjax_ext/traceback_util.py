@@ -32,6 +32,9 @@ def api_boundary(fun: Callable[P, R], *, repro_api_name: str | None = None,
     Returns:
       The function. `MJAX_TRACEBACK_FILTERING=off` shows all frames.
 
+    Raises:
+      TypeError: at calls: `fun` is not callable.
+
     Example:
       >>> from mjax_ext import traceback_util
       >>> traceback_util.api_boundary(lambda x: x + 1)(1)
@@ -50,6 +53,9 @@ def include_frame(f: FrameType) -> bool:
 
     Returns:
       A bool.
+
+    Raises:
+      AttributeError: `f` is not a frame.
 
     Example:
       >>> import sys

@@ -37,6 +37,9 @@ def register_exclusion(path: str) -> None:
     Args:
       path: of the file or folder; a library passes its `__file__`.
 
+    Raises:
+      TypeError: the path is neither a string nor an `os.PathLike`.
+
     Example:
       >>> from mjax_ext import traceback_util
       >>> traceback_util.register_exclusion("/somewhere/mine.py")
@@ -90,6 +93,9 @@ def filter_traceback(tb: TracebackType) -> TracebackType | None:
 
     Returns:
       The same object if there are none; None if there are no others.
+
+    Raises:
+      AttributeError: `tb` is neither a traceback nor None.
 
     Example:
       >>> from mjax_ext import traceback_util

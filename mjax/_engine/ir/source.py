@@ -305,6 +305,10 @@ def summarize(source: Any, num_frames: int = 1) -> str:
     Returns:
       A string.
 
+    Raises:
+      TypeError: `num_frames` is a string or a float.
+      AttributeError: `source` is neither None nor that of an equation.
+
     Example:
       >>> from mjax_ext import source_info_util
       >>> eqn, = mjax.make_jaxpr(lax.sin)(1.0).eqns

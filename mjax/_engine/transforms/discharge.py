@@ -222,6 +222,13 @@ def discharge_state(jaxpr: Jaxpr, consts: Sequence[Any], *,
       The program, with arrays in place of references, whose final contents come after its results
       in the order of the inputs; and the values of its constants.
 
+    Raises:
+      ValueError: there are more or fewer values than constants, or flags than inputs; or the
+        program ends a reference that becomes an array, by `mjax.freeze`.
+      TypeError: `should_discharge` is neither a bool nor iterable, or `consts` is not a
+        sequence.
+      AttributeError: `jaxpr` is not a program.
+
     Example:
       >>> from mjax_ext.state.discharge import discharge_state
       >>> jaxpr = mjax.make_jaxpr(lambda ref: ref.set(ref[...] * 2))(mjax.new_ref(1.0))
