@@ -259,7 +259,7 @@ def to_hlo(module: Any) -> Any:
       An `XlaComputation`.
 
     Raises:
-      AttributeError: it is not a module.
+      AttributeError: it is neither a module nor an operation.
       XlaRuntimeError: XLA cannot convert the module, for example because it does not have a
         function `main`.
 
@@ -285,7 +285,7 @@ def cost_before_compiling(client: Any, module: Any) -> dict[str, float]:
       Name -> number.
 
     Raises:
-      AttributeError: `module` is not a module.
+      AttributeError: `module` is neither a module nor an operation.
       TypeError: `client` is not a client.
       XlaRuntimeError: XLA cannot convert the module, as in `to_hlo`.
 
