@@ -24,6 +24,8 @@ _MADE = re.compile(r"\b(made|given|returned) by\b|\b(make|give|return)s? (it|the
                    r"\bfrom `jit\b|The first argument of|The result of", re.IGNORECASE)
 
 FILE = Path(__file__).parent / "data" / "docstrings.txt"
+#: Functions that cannot raise, whatever they are given; they need no `Raises`.
+CANNOT_RAISE = frozenset((FILE.parent / "cannot_raise.txt").read_text().split())
 
 
 def missing() -> list[str]:
@@ -53,7 +55,7 @@ def lacks(name: Name) -> Iterator[str]:
     if name.kind == "function" and parameters:
         if not {"Returns", "Yields"} & doc.sections.keys() and not _gives_none(name.value):
             yield "Returns"
-        if "Raises" not in doc.sections:
+        if "Raises" not in doc.sections and name.full not in CANNOT_RAISE:
             yield "Raises"
 
 

@@ -7,6 +7,7 @@ import doctest
 import pytest
 
 import mjax
+from docs.site.docstring import parse
 from docs.site.surface import Name, surface
 from mjax import lax
 from mjax import numpy as jnp
@@ -23,6 +24,14 @@ def test_no_more_docstrings_lack_a_section():
     listed, found = set(docstrings.FILE.read_text().splitlines()), set(docstrings.missing())
     assert not found - listed, f"sections are missing: {sorted(found - listed)}"
     assert not listed - found, "they are there now; run: python -m tests.docstrings"
+
+
+@pytest.mark.skipif(jaxlib_version != LISTED_ON, reason=f"listed on jaxlib {LISTED_ON}")
+def test_functions_that_cannot_raise_do_not_say_otherwise():
+    named = {name.full: name.value for names in surface().values() for name in names}
+    assert docstrings.CANNOT_RAISE <= named.keys()
+    assert not [name for name in docstrings.CANNOT_RAISE
+                if "Raises" in parse(named[name]).sections]
 
 
 def test_missing_sections_are_found():
