@@ -1,6 +1,6 @@
 """`explain`: the missing rules and refused effects of a composition, before anything runs.
 
-The function is traced, transformed and lowered for types only. Where the engine would raise for a
+The function is traced, transformed and lowered for types only. Instead of raising for a
 missing rule, a collector notes it and gives a rule in its place, which gives results of the right
 types; so the rest is looked at, too. A value of a user context that no other call has keeps what is
 traced so apart from all caches.
@@ -90,8 +90,8 @@ def explain(f: Callable[..., Any], *args: Any,
 
     Args:
       f: the function.
-      args: its arguments, or `ShapeDtypeStruct`s. Of the last callable in `transforms`, if there
-        are some.
+      args: its arguments, or `ShapeDtypeStruct`s. If `transforms` has callables, the arguments of
+        the last one.
       transforms: applied to `f` in this order. Names: "jit"; "jvp" and "linearize", in all
         arguments; "grad", from all results to all arguments; "vmap", over a new leading axis of
         all arguments; "checkpoint"; "scan", two iterations. Each keeps the arguments. Others as

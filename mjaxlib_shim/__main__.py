@@ -25,7 +25,7 @@ from .versions import FLOOR, NEWEST, SUPPORT
 
 __all__ = ["GATES", "REQUIREMENTS", "about", "heading", "main", "table", "verdict", "wrong_gates"]
 
-#: What jaxlib needs.
+#: The packages that jaxlib needs.
 REQUIREMENTS = ("numpy", "ml_dtypes")
 GATES = f"{SHIM}.facts:gates"
 #: Distributions that matter to a bug report beside jaxlib. `jax` is not used; whether it is

@@ -14,7 +14,7 @@ from docs.site.definitions import ROOT
 #: Pages at the root of the repository -> their names on the site.
 OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md",
            "SECURITY.md": "security.md", "README.md": "index.md"}
-#: What stands in place of `<!-- site: NAME ARGUMENT -->`.
+#: The text in place of `<!-- site: NAME ARGUMENT -->`.
 PARTS = {**tables.PARTS, **pictures.PARTS}
 
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)

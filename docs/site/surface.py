@@ -111,7 +111,7 @@ def surface() -> dict[str, list[Name]]:
     for module in (name for package in PACKAGES for name in modules(package)):
         own = found[module] = []
         exported = list(_exported(module))
-        # Of two names for one object in one module, the one that the object gives itself.
+        # If one object has two names in a module, its own `__name__` comes first.
         exported.sort(key=lambda pair: getattr(pair[1], "__name__", pair[0]) != pair[0])
         for name, value in exported:
             source, own_name = origins(module).get(name, (module, name))

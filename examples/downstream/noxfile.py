@@ -10,7 +10,7 @@ import nox
 
 #: The oldest release that mjax runs on, one between, and the newest for Python 3.11.
 JAXLIBS = os.environ.get("JAXLIBS", "0.4.36 0.6.2 0.10.2").split()
-#: What pip installs as mjax: a requirement, or a wheel.
+#: The mjax that pip installs: a requirement, or a wheel.
 MJAX = os.environ.get("MJAX", "mjax")
 
 

@@ -126,8 +126,7 @@ OPTIONS = (
 )
 #: Settings that are not flags of JAX; functions such as `set_mesh` set them.
 OF_FUNCTIONS = frozenset({"annotations", "mesh", "mesh_for_all", "user_contexts"})
-#: What the name of an environment variable is: one of these, and that of a flag; the first that is
-#: set wins.
+#: An environment variable is named by one of these and its flag; the first that is set wins.
 PREFIXES = ("MJAX_", "JAX_")
 
 

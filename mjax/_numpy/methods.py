@@ -60,7 +60,7 @@ SPECIAL = {
     "setitem": "array_methods.refuse_assignment", "contains": "array_methods.contains",
     "iter": "array_methods.iterate", "array_namespace": "array_methods.__array_namespace__",
 }
-#: What differs for tracers, which may be references: special method or property -> its function.
+#: Tracers may be references, so these differ: special method or property -> its function.
 _TRACED = {"getitem": "references.traced_getitem", "setitem": "references.traced_setitem"}
 _TRACED_AT = "references.traced_at"
 

@@ -28,7 +28,7 @@ _SETTINGS, _DEVICES, _COMPUTES = (
 _STAGES = (*_REQUIREMENTS, trial.JAXLIB_VERSION, trial.SHIM, GATES, "mjax", _SETTINGS, _DEVICES,
            _COMPUTES)
 _OTHERS = (*_REQUIREMENTS, "scipy", "safetensors", "treescope", "jax")
-#: What a failure of these stages says.
+#: The text for a failure of each stage.
 _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be read",
          _DEVICES: "no device can be used", _COMPUTES: "no program can be run"}
 _DESCRIPTION = (

@@ -80,7 +80,7 @@ def draw(function: Callable[..., Any] | Jaxpr, *args: Any, max_nodes: int = 60,
     """Draws a program: its equations, and the types of the values that go from one to another.
 
     Equations of jitted functions are among the others. Those of loops and branches are counted.
-    Where there are more than `max_nodes` equations, scopes are folded: those of `named_scope`,
+    If there are more than `max_nodes` equations, scopes are folded: those of `named_scope`,
     jitted functions, and lines. The smallest are unfolded first.
 
     Args:

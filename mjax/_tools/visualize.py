@@ -52,7 +52,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
     _check_rank(shape)
     if not isinstance(sharding, Sharding):
         msg = (f"visualize_sharding expects a sharding, got {sharding!r} of type "
-               f"{type(sharding).__name__}. Of an array it is x.sharding, of a device "
+               f"{type(sharding).__name__}. Pass x.sharding for an array x, and for a device "
                "SingleDeviceSharding(device).")
         raise TypeError(msg)
     _show(shape, sharding.devices_indices_map(shape), use_color, scale, min_width, max_width,

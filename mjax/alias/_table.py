@@ -122,7 +122,7 @@ CLOSED: dict[str, dict[str, str]] = {
 #: Names that are looked up at every use, and whose assignment reaches mjax.
 LIVE = {"jax._src.compiler.backend_compile_and_load", "jax._src.xla_bridge._backends"}
 
-#: Where a missing private name may be, for the message.
+#: Places to look for a missing private name, for the message.
 SEARCHED = (
     "mjax_ext.core", "mjax_ext.interpreters.ad", "mjax_ext.interpreters.batching",
     "mjax_ext.interpreters.mlir", "mjax_ext.interpreters.partial_eval",

@@ -16,7 +16,7 @@ _GENERATION = re.compile(r"v\d+$")
 #: Public modules of jax for authors, those of past releases included.
 _AREAS = re.compile(r"jax\.(extend|core|interpreters|ffi|lib|util|api_util|linear_util)(\.|$)")
 _PRIVATE = re.compile(r"(^|\.)_(?!_)")
-#: What pins libraries to generations; it is itself of none.
+#: Names that pin libraries to generations; they belong to none themselves.
 _DOOR = ("mjax_ext", "mjax_ext.require", "mjax_ext.GenerationError",
          "mjax_ext.MixedGenerationsWarning")
 
@@ -32,8 +32,8 @@ class Finding(NamedTuple):
       generation: the generation that is used; else None.
       tier: `frozen` or `provisional`, of names of generations; `head` of the head's; else None.
       replacement: the path to use in its place; None if nothing has to be done, or nothing has it.
-      breaks_in: the release that does not have the name; None: all that are known have it. Of jax
-        for names of jax, else of mjax.
+      breaks_in: the release that does not have the name; None: all that are known have it. It is
+        a release of jax for names of jax, else of mjax.
       note: the rest, in words.
     """
 

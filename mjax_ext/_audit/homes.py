@@ -23,7 +23,7 @@ _INTERPRETERS = {
     for name in ("ad", "batching", "mlir", "partial_eval", "pxla", "xla")}
 _LAX = ("core.primitives", "mjax.lax", "mjax.lax.linalg")
 
-#: Module of jax -> its homes. What is below a module of `jax._src` has those of the module.
+#: Module of jax -> its homes. Submodules of a module of `jax._src` share its homes.
 HOMES: dict[str, tuple[str, ...]] = {
     **{f"jax.interpreters.{name}": homes for name, homes in _INTERPRETERS.items()},
     **{f"jax._src.interpreters.{name}": homes for name, homes in _INTERPRETERS.items()},

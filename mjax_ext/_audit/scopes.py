@@ -19,7 +19,7 @@ class Path(NamedTuple):
 
 Paths = frozenset[Path]
 NOTHING: Paths = frozenset()
-#: What a condition on a release is bound to: `NEW = jax.__version_info__ >= (0, 6)`.
+#: Names bound to a condition on a release: `NEW = jax.__version_info__ >= (0, 6)`.
 RELEASE = Path("?release")
 
 

@@ -39,7 +39,7 @@ _TOLD = """
 promises. `program` gives a program of `mjax` as this generation writes it; `jaxlibs`
 are the releases that its tests run on.
 """
-#: What stands behind constants that the head does not have.
+#: The comment behind constants that the head does not have.
 _SAID = {"jaxlibs": "  #: The releases of jaxlib on which the tests of this generation run."}
 
 

@@ -18,7 +18,7 @@ _DIRECTIVE = re.compile(r"#\s*(noqa|type:|mypy:|pyright:|pylint:|isort:|ruff:|pr
 
 
 def rewrite(source: bytes, plan: Plan) -> bytes:
-    """The file with the plan's edits. What could not be edited is added to the plan's problems.
+    """The file with the plan's edits. Uses that it cannot edit are added to the plan's problems.
 
     Raises:
       SyntaxError: libcst does not know its syntax.

@@ -80,8 +80,8 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
       params: the params of the application.
 
     Returns:
-      A report. `report.ok` says whether there are no findings; it prints as a table. What a rule
-      raises is a finding, not an exception.
+      A report. `report.ok` says whether there are no findings; it prints as a table. An
+      exception that a rule raises is a finding.
 
     Raises:
       TypeError: `primitive` is not a primitive, or an example is not an array.

@@ -32,7 +32,7 @@ class Finding(Record):
 
     Attributes:
       primitive: the primitive.
-      rule: the rule, a key of `RULES`. Where two rules disagree, it is one of them.
+      rule: the rule, a key of `RULES`. If two rules disagree, it is one of them.
       verdict: what is wrong.
       consequence: what users will see.
       remedy: what to do.

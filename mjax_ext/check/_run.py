@@ -17,7 +17,7 @@ from mjax._engine.tracing.rule_errors import where
 from mjax_ext.check._application import Application
 from mjax_ext.check._report import RULES, Finding, Report
 
-#: What users see of a fault of a rule.
+#: The consequence for users of a fault in each rule.
 CONSEQUENCES = {
     "params": "Caches and programs that hold the params go wrong.",
     "abstract_eval": "Programs (jit, grad, vmap) are typed by it: they fail, or give other types "

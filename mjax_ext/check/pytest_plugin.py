@@ -27,7 +27,7 @@ from mjax_ext.check._run import Run
 
 __all__ = ["Baseline", "check_primitive", "pytest_addoption", "pytest_configure"]
 
-#: Where an object is, in its text.
+#: The address of an object in its text.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 #: application -> rule -> verdict.

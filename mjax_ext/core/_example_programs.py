@@ -281,7 +281,7 @@ _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "gather": (_gathered, (TABLE, np.array([[2], [0]], np.int32))),
     "name": (lambda x: mjax.ad_checkpoint.checkpoint_name(x, "x"), (X,)),
     "pad": (lambda x, v: lax.pad(x, v, ((1, 0, 1), (0, -1, 0))), (M, np.float32(0.5))),
-    # Of bits that it keeps: differences see each step of others.
+    # It keeps all bits of these dtypes: with fewer, differences would see each step.
     "reduce_precision": (lambda x: lax.reduce_precision(x, 11, 52), (X,)),
     "reshape": (lambda x: lax.reshape(x, (3, 2)), (M,)),
     "rev": (lambda x: lax.rev(x, (1,)), (M,)),

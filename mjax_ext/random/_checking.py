@@ -25,7 +25,7 @@ from mjax._engine.tracing.rule_errors import where
 from mjax._engine.transforms.vmap import vmap
 from mjax_ext._reports import BaseReport, sentence
 
-#: What is checked, in the order of the table.
+#: The checks, in the order of the table.
 RULES = ("seed", "split", "fold_in", "random_bits", "determinism", "batch", "independence")
 #: Deviations beyond this many standard deviations are findings: one in 500 million is by chance.
 _SIGMAS = 6.0

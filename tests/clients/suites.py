@@ -31,7 +31,7 @@ GOALS = ["distrax", "equinox", "jaxtyping", "lineax", "numpyro", "optimistix", "
 #: Programs of further libraries.
 ALSO = ["diffrax", "e3nn", "flax", "flowjax", "jaxopt", "jraph", "quax"]
 
-#: What was tried and does not run, with the reason.
+#: Suites that were tried and do not run, with the reason.
 MISSING = {
     "flax.nnx 0.12.8": "its variables are mutable types of users (`hijax.MutableHiType`), which "
                        "mjax does not have. `flax.linen` and `flax.serialization` run.",

@@ -170,7 +170,7 @@ MORE = [
             x, y, (((0,), (0,)), ((), ())), preferred_element_type=np.float32)),
         "conv": (2, lambda lax, x, y: lax.conv(x[None, None], y[None, None], (1,), "SAME")[0, 0]),
         "scan of sums": (1, lambda lax, x: lax.scan(lambda c, y: (c + y, c * y), x[0], x)),
-        # Of an array, for jax gives short NumPy arrays back as they are.
+        # On an array, since jax gives short NumPy arrays back as they are.
         "associative_scan": (1, lambda lax, x: lax.associative_scan(
             lambda a, b: a + b, lax.rev(x, (0,)))),
         "map": (1, lambda lax, x: lax.map(lambda y: y * y, x)),

@@ -182,8 +182,8 @@ def _for(functions: str, **values: Make) -> dict[str, Make]:
     return {f"{f}.{name}": value for f in functions.split() for name, value in values.items()}
 
 
-#: What a required parameter gets, by the function's name and its own, else by its own; any other a
-#: matrix of float32.
+#: The argument of a required parameter, by the function's name and its own, else by its own; any
+#: other gets a matrix of float32.
 GOOD: dict[str, Make] = {
     **dict.fromkeys(["key", "keys"], _key),
     **dict.fromkeys(["axis", "dimension", "source", "destination", "axis1", "num", "index", "k",

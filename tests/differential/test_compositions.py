@@ -19,7 +19,7 @@ from tests.differential.operations import LAX, NUMPY
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Casting complex values", "ignore:Casting from complex")
 
-#: What the two may differ in: rounding, and with it what is discontinuous.
+#: The two may differ in rounding, and so where a function is discontinuous.
 ROUGH = {"numpy.floor_divide", "x // y", "x % y", "numpy.remainder", "numpy.fmod", "rem"}
 #: Dtypes of few digits, and functions without a derivative.
 NOT_SMOOTH = {"to f16", "to bf16", "to f32", "astype f16", "lax.nextafter", "bits", "argmax",

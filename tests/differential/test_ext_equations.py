@@ -21,7 +21,7 @@ X = jnp.arange(1.0, 7.0, dtype="float32").reshape(2, 3)
 V, N = X[0], jnp.arange(6).reshape(2, 3)
 M = jnp.eye(3, dtype="float32") * 3 + 0.1
 KEY = jax.random.key(0)
-#: Of jax alone: types do not have shardings, a product has the operands' dtype, and scatters say
+#: In jax alone: types do not have shardings, a product has the operands' dtype, and scatters say
 #: how they combine.
 OF_JAX = {"sharding", "out_sharding", "out_dtype", "update_jaxpr", "update_consts"}
 

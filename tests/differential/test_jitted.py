@@ -63,7 +63,7 @@ def objects(m):
     return m.jit(base), Owner, Heir
 
 
-#: Of a jitted function f, its module m, and the classes Owner and Heir.
+#: Expressions in a jitted function f, its module m, and the classes Owner and Heir.
 EXPRESSIONS = """
     type(f).__name__
     type(f).__qualname__

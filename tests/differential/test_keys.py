@@ -14,7 +14,7 @@ import mjax
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-#: Of a key `k`, another `k2`, and three keys `ks`.
+#: Expressions in a key `k`, another `k2`, and three keys `ks`.
 EXPRESSIONS = """
     pickle.loads(pickle.dumps(k))
     pickle.loads(pickle.dumps(ks))

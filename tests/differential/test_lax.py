@@ -12,7 +12,7 @@ import pytest
 import mjax
 from tests.differential.compare import assert_close, facts
 
-#: Of the NumPy arrays `x` and `y`.
+#: Expressions in the NumPy arrays `x` and `y`.
 EXPRESSIONS = """
     lax.full((), 1)
     lax.full((), 1.5)

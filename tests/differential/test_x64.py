@@ -48,7 +48,7 @@ def gradient(m, x):
     return m.grad(lambda y: m.numpy.sum(m.numpy.sin(y.astype(float)) * 2.5))(x)
 
 
-#: What runs with x64 switched.
+#: Programs that run with x64 switched.
 BODIES = {"operations": operations, "loops": loops, "gradient": gradient}
 
 
@@ -80,7 +80,7 @@ TRANSFORMATIONS = {
     "grad of checkpoint": lambda m, f, x: m.grad(m.checkpoint(total(m, f)))(x),
     "shard_map": lambda m, f, x: replicated(m, f)(x),
 }
-#: What is transformed is run at once too, operation by operation.
+#: Transformed programs also run eagerly, operation by operation.
 MODES = [pytest.param(True, id="jit"), pytest.param(False, id="eager", marks=pytest.mark.slow)]
 
 

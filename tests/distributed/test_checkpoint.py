@@ -46,7 +46,7 @@ def test_parts_of_two_processes(tmp_path):
     processes.run(body, arguments=[str(tmp_path)])
     files = [safetensors.numpy.load_file(tmp_path / "step_5" / f"shards-{n}-of-2.safetensors")
              for n in range(2)]
-    # What both have is written by the first; the number by process 0.
+    # The first process writes replicated shards; process 0 writes the number.
     assert [len(names) for names in files] == [4, 0], files
     # One process, other devices.
     again = restore(tmp_path, {"cut": mjax.numpy.asarray(VALUE), "whole": VALUE, "step": 0})

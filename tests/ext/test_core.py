@@ -292,7 +292,7 @@ def test_types():
 
 
 def test_types_are_not_operands_of_compiled_programs():
-    # Where constants are arguments, before jaxlib 0.8.1, they are refused when the program runs.
+    # Before jaxlib 0.8.1 constants are arguments, and are refused when the program runs.
     text = "ShapeDtypeStruct.*( type of an array and no value|only where nothing is computed)"
     for shape in ((3,), ()):
         struct = mjax.ShapeDtypeStruct(shape, np.float32)

@@ -1,7 +1,6 @@
 """NumPy with Python's loops and numerical derivatives, in the place of the library.
 
-What it gives is exact to about 1e-9; derivatives of whole programs are taken of it by
-differences.
+Its values are exact to about 1e-9; differences of them give derivatives of whole programs.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def test_splits_are_independent(impl):
 
 
 MASK = np.array([True, False, True])
-#: What moves keys, compares or fills moves, compares or fills their numbers; `one` is a key or its
+#: Functions that move, compare or fill keys do the same to their numbers; `one` is a key or its
 #: numbers, `x` and `y` three of them.
 MOVES = {
     "index": lambda m, x, y, one: x[1], "slice": lambda m, x, y, one: x[::-1],

@@ -200,7 +200,7 @@ def _of_square(x: Any) -> list[Any]:
     w, h, _, _ = qdwh(x)
     v, s = eigh_p.bind(h, lower=True, sort_eigenvalues=True, subset_by_index=None, algorithm=None)
     v, s = rev(v, (1,)), lax.max(rev(s, (0,)), constant_like(s, 0))
-    # Where singular values are zero, the columns of w v may not be orthonormal. Those of q are.
+    # Columns of w v for zero singular values may not be orthonormal. Those of q are.
     q, r = qr_p.bind(dot(w, v), pivoting=False, full_matrices=False, use_magma=None)
     d = diagonal(r)
     signs = select_n(lax.eq(d, constant_like(d, 0)), lax.sign(d),

@@ -21,7 +21,7 @@ from mjax._engine.runtime.arrays.devices import client as client_of
 from mjax._engine.tracing.rule_errors import describe_value
 from mjaxlib_shim.mlir import full_context, ir
 
-#: Where the program that is lowered runs: on which axes, and who shards it.
+#: The axes over which the lowered program runs, and who shards it.
 AxisContext = SPMDAxisContext | ReplicaAxisContext | ShardingContext
 
 

@@ -378,7 +378,7 @@ def with_rules(fwd: Callable[..., Any], bwd: Callable[..., Any],
     return g
 
 
-#: Where a function of a scalar may be applied; the value and its derivatives do not change.
+#: Places to apply a function of a scalar that change neither its value nor its derivatives.
 INSIDE = {
     "jit": lambda f: mjax.jit(lambda x: f(x)), "checkpoint": mjax.checkpoint,
     "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, 1)[0],

@@ -324,7 +324,7 @@ def nested_whiles(m: Any, w: Any, c: Any, xs: Any) -> Any:
         return a * 0.6, y, n + k + 1
 
     def body(c: Any, x: Any) -> Any:
-        # Where it ends depends on the sign of x, the values on x.
+        # The number of iterations depends on the sign of x, the values on x.
         start = np.where(x[0] > 0, 0.4, 0.7)
         _, y, n = m.lax.while_loop(lambda s: s[2] < 6, outer, (start, c * x, np.int32(0)))
         return np.sin(c) + y, n

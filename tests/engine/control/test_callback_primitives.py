@@ -254,10 +254,10 @@ def test_a_batch_without_a_method_is_refused():
 def test_unordered_effects_come_once_per_element_in_the_order_of_the_batch(call, log, how):
     how(mjax.vmap(lambda x: call(log, x)))(X)
     assert log.taken() == X.tolist()
-    # Of batches of batches, the axis of the inner vmap is the outer loop.
+    # For batches of batches, the axis of the inner vmap is the outer loop.
     how(mjax.vmap(mjax.vmap(lambda x: call(log, x))))(np.stack([X, -X]))
     assert log.taken() == [v for x in X.tolist() for v in (x, -x)]
-    # Of something that is the same for all: once.
+    # An operand that is the same for all: once.
     how(mjax.vmap(lambda x: (call(log, np.float32(7)), x)[1]))(X)
     assert log.taken() == [7]
 

@@ -179,7 +179,7 @@ def test_precision_follows_its_operand_into_derivatives():
     jaxpr = mjax.make_jaxpr(lambda x, y, ct: mjax.vjp(f, x, y)[1](ct))(X, X, X)
     found = [e.params["precision"] for e in jaxpr.jaxpr.eqns if e.primitive.name == "dot_general"]
     high, highest = Precision.HIGH, Precision.HIGHEST
-    # Of the product, of the cotangent with x, of the cotangent with y.
+    # For the product, for the cotangent with x, for the cotangent with y.
     assert sorted(found, key=str) == sorted([(high, highest), (highest, high), (high, highest)],
                                             key=str)
 

@@ -206,7 +206,7 @@ CASES += [
     Case("clamp", lax.clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high),
          "T[2,3] T[2,3] T[2,3]; T[] T[3] T[]; T[] T[3] T[3]; T[] T[0] T[0]; T[] T[] T[]",
          ORDERED, [low_bound, around_bounds, high_bound]),
-    # Of complex numbers real parts count first, then imaginary ones; no derivative.
+    # Complex numbers compare by real parts, then by imaginary ones; no derivative.
     Case("clamp", lax.clamp, lambda low, x, high: np.minimum(np.maximum(x, low), high),
          "T[2,3] T[2,3] T[2,3]; T[] T[3] T[]", COMPLEX, with_ties, order=0, label="complex"),
 ]

@@ -39,7 +39,7 @@ def work(n):
     mjax.block_until_ready([add(x), add(x), ready(x), ready(x)])
     return {"trace": calls(lambda: mjax.make_jaxpr(mjax.grad(mapped()))(X)),
             "lower": calls(lambda: mjax.jit(mjax.grad(mapped())).lower(x)),
-            # Of four calls one waits for an earlier one.
+            # One of four calls waits for an earlier one.
             "call": calls(lambda: [add(x) for _ in range(4)]),
             "call of shard_map": calls(lambda: ready(x)),
             "put": calls(put)}

@@ -160,7 +160,7 @@ def test_linear_transpose_of_functions():
     # jit, and jit of the transpose.
     close(mjax.linear_transpose(mjax.jit(f), X, Y)((Z, np.float32(2))), back)
     close(mjax.jit(lambda c: mjax.linear_transpose(f, X, Y)(c))((Z, np.float32(2))), back)
-    # Of types only, and closed over an outer tracer.
+    # From types only, and closed over an outer tracer.
     shapes = [mjax.ShapeDtypeStruct((2,), "float32")] * 2
     close(mjax.linear_transpose(f, *shapes)((Z, np.float32(2))), back)
     gradient = mjax.grad(lambda w: lax.reduce_sum(mjax.linear_transpose(

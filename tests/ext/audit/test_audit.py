@@ -93,7 +93,7 @@ KINDS = {
         "jax._src.nowhere", "jax-private", None, None, None, FIRST),
     "import jax._src": ("jax._src", "jax-private", None, None, None, None),
 }
-#: What is not of the surface.
+#: Names outside of the surface.
 PUBLIC = ["import jax\njax.jit", "import jax.numpy as jnp\njnp.sin", "from jax import lax\nlax.add",
           "import mjax\nmjax.jit", "import mjax_ext", "from mjax_ext import require",
           "from mjax import errors\nerrors.MissingRuleError", "import jax\njax.Array.__mro__",

@@ -62,7 +62,7 @@ OTHERS = [
     "from . import core\ncore.Primitive", "from mine import jax\njax.core.Primitive",
     "import numpy as jax\njax.core.Primitive", "'jax.core.Primitive'  # jax.core.Primitive",
 ]
-#: What shadows `core`: only the import is a use.
+#: Bindings that shadow `core`: only the import is a use.
 SHADOWS = [
     "def f(core): core.Primitive", "lambda core: core.Primitive", "[core.Primitive for core in y]",
     "{core.Primitive: 1 for core in y}", "for core in y: pass\ndel core\ndef f(): core.Primitive",

@@ -358,7 +358,7 @@ class Ruled:
     """A function with rules whose program sows.
 
     The rules keep to its own results, and are walked over like the function, for what is planted.
-    Of the values sown in the function derivatives are taken as if it had no rules.
+    Derivatives of sown values are taken as if the function had no rules.
     """
 
     def __init__(self, walk, eqn, operands, sites):

@@ -112,10 +112,10 @@ FORMS = {
     "import jax\nx = [  jax . core . Var ,]  # a": (
         "from mjax_ext import v1\nx = [  v1.core.Var ,]  # a"),
 }
-#: What has nothing to rewrite.
+#: Sources with nothing to rewrite.
 SAME = ["import jax\njax.jit", "from mjax_ext.v1.core import Var", "import numpy", "",
         "# jax.core.Var\n'jax.core.Var'"]
-#: What is left as it is: source -> line and a part of the reason.
+#: Sources that are left as they are -> line and a part of the reason.
 LEFT = {
     "from jax.core import Primitive\nfrom jax.core import thread_local_state": (
         2, "v1 does not have jax.core.thread_local_state: of jax before 0.4.36"),

@@ -91,7 +91,7 @@ def create_hybrid_device_mesh(
     groups: dict[int, list[Any]] = {}
     for device in all_devices() if devices is None else devices:
         if (number := getattr(device, key, None)) is None:
-            msg = (f"{name}: {device} has no {key}. Where devices come in no slices, let "
+            msg = (f"{name}: {device} does not have {key}. Without slices, let "
                    f"processes be the groups: process_is_granule=True.")
             raise ValueError(msg)
         groups.setdefault(number, []).append(device)

@@ -361,7 +361,7 @@ class NamedSharding(MeshSharding):
         if name == "flat_devices":
             raise LazyValueError(lambda: (
                 f"{self} has no devices: its mesh is an AbstractMesh, which says how values are "
-                "cut inside of a program that runs over as many devices. Where there is none, "
+                "cut inside of a program that runs over as many devices. Outside of one, "
                 "give a Mesh."))
         raise AttributeError(f"'NamedSharding' object has no attribute {name!r}")
 

@@ -67,7 +67,7 @@ def test_what_is_transformed_has_no_name():
         assert "composite" not in text_of(f, *ARGS)
     batch = {"u": np.stack([ARGS[0]["u"]] * 2)}, np.stack([ARGS[1]] * 2)
     assert "composite" not in text_of(mjax.vmap(named), *batch)
-    # What surrounds it is.
+    # The equations around it are.
     f = lambda x, y: (named(x, y), mjax.grad(jnp.sin)(1.0))
     assert "composite" in text_of(f, *ARGS)
 

@@ -64,7 +64,7 @@ def test_the_cotangent_of_one_argument(pullback):
 def test_the_second_derivative_is_that_of_what_it_does():
     f = mjax.custom_gradient(lambda x: (x ** 3, lambda ct: ct * 5 * x ** 2))
     for around in (same, mjax.jit):
-        # Of the pullback in x, and of what `f` computed.
+        # Through the pullback in x, and through the values that `f` computed.
         assert mjax.grad(mjax.grad(around(f)))(2.0) == 20
         both = around(lambda x: mjax.grad(f)(x) * f(x))
         assert mjax.grad(both)(2.0) == 20 * 8 + 20 * 20

@@ -32,7 +32,7 @@ def attention(x, w):
 SAVED = {
     "nothing": (None, {}),
     "nothing_saveable": (policies.nothing_saveable, {}),
-    # Of each sine its cosine; of the exponential its value.
+    # The cosine of each sine; the value of the exponential.
     "everything_saveable": (policies.everything_saveable, {(2, 3, 3): 3 * 72, (2, 3, 4): 2 * 96}),
     "dots_saveable": (policies.dots_saveable, {(2, 3, 3): 72, (2, 3, 4): 96}),
     "dots_with_no_batch_dims_saveable": (

@@ -98,7 +98,7 @@ def test_create_hybrid_device_mesh(inner, outer, options):
     ((8,), (2, 1), REMOTE, r"\(8,\) and dcn_mesh_shape \(2, 1\) must have the same length"),
     ((8,), (3,), REMOTE, r"\(3,\) has 3 places, but there are 2 groups .* same slice_index"),
     ((4,), (2,), REMOTE, r"\(4,\) has 4 places, but 8 devices have the slice_index 0"),
-    ((8,), (1,), [object()], r"object .* has no slice_index.*process_is_granule=True"),
+    ((8,), (1,), [object()], r"object .* does not have slice_index.*process_is_granule=True"),
 ])
 def test_create_hybrid_device_mesh_refuses(inner, outer, devices, text):
     with pytest.raises(ValueError, match=text):

@@ -470,7 +470,7 @@ def _branching(x):
 _branching.defjvp(lambda primals, tangents: (_branching(*primals), 5 * tangents[0]))
 _inner = mjax.jit(lambda x, y: lax.sin(x) * y)
 
-#: What runs under `ensure_compile_time_eval` with a tracer, and the same on floats.
+#: Functions that run under `ensure_compile_time_eval` with a tracer, and the same on floats.
 TRACED_INSIDE = {
     "operations": (lambda x: jnp.where(x > 0, jnp.ones(int(jnp.sum(jnp.arange(3)))).sum() * x, x),
                    lambda x: 3 * x if x > 0 else x),
