@@ -1,18 +1,30 @@
-"""Makes docs/flags.md from the tables of flags: `python -m docs.flags` writes it anew."""
+"""Makes docs/flags.md, and the types of `mjax.config`, from the tables of flags.
+
+`python -m docs.flags` writes both anew.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill, indent
 
+import mjax
 from mjax._flags.foreign import FOREIGN, VARIABLES
-from mjax._flags.table import OF_FUNCTIONS, OPTIONS, SETTINGS
+from mjax._flags.table import OF_FUNCTIONS, OPTIONS, SETTINGS, Flag
 
 PAGE = Path(__file__).with_name("flags.md")
+STUB = Path(mjax.__file__).parent / "_engine" / "base" / "flag_types.pyi"
+#: The types of flags whose values `config.checks` or the file system check.
+_TYPES = {"compilation_cache_dir": "str | os.PathLike[str] | None",
+          "platform_name": "str | None", "platforms": "str | None"}
 _INTRO = """# Flags
 
 `mjax.config.update("jax_enable_x64", True)` sets a flag for the process; most have a context
 manager that sets it for a thread (`mjax.enable_x64(True)`). The names of JAX are taken with `jax_`
 or without. The environment variables `JAX_<NAME>` and `MJAX_<NAME>` give the initial values.
+
+Type checkers refuse names that are not flags. `setattr(mjax.config, name, value)` is `update` for
+names that a program computes.
 
 Every flag and environment variable of jax 0.10.2 is on this page. `python -m docs.flags` makes it
 from the tables that `mjax.config` itself reads.
@@ -67,5 +79,45 @@ def _rows(rows: list[tuple[str, object, str]]) -> str:
                      sorted(rows, key=lambda row: row[0]))
 
 
+_STUB = '''\
+"""The flags of `mjax.config`, for type checkers; `python -m docs.flags` writes this file."""
+
+import os
+from typing import Any, Literal, TypeAlias
+
+FlagName: TypeAlias = Literal[
+{names}
+]
+
+class Flags:
+    """`mjax._engine.base.config.Config`, with each flag under its two names."""
+
+    def update(self, name: FlagName, value: Any) -> None: ...
+    def read(self, name: FlagName) -> Any: ...
+    @property
+    def values(self) -> dict[str, Any]: ...
+{attributes}
+'''
+
+
+def stub() -> str:
+    """The types as they have to be."""
+    flags = {prefix + f.name: _type(f) for prefix in ("", "jax_")
+             for f in sorted((*SETTINGS, *OPTIONS), key=lambda f: f.name)
+             if f.name not in OF_FUNCTIONS}
+    return _STUB.format(
+        names=indent(fill(", ".join(f'"{name}"' for name in flags), 95), " " * 4),
+        attributes="\n".join(f"    {name}: {kind}" for name, kind in flags.items()))
+
+
+def _type(flag: Flag) -> str:
+    if isinstance(flag.accepts, type):
+        return flag.accepts.__name__
+    if flag.accepts is None:
+        return _TYPES.get(flag.name, "Any")
+    return "str | None" if None in flag.accepts else "str"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
+    STUB.write_text(stub())

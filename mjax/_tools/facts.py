@@ -19,7 +19,7 @@ def refused_settings() -> dict[str, str]:
     refused = {}
     for name, check in checks.items():
         try:
-            check(config.read(name))
+            check(config.values[name])
         except (TypeError, ValueError) as error:
             refused[name] = str(error)
     return refused

@@ -293,6 +293,14 @@ def slowly(x: Array) -> Array:
 
 
 assert_type(slowly(x), Array)
+mjax.config.update("jax_enable_x64", False)
+mjax.config.update("platforms", "cpu")
+mjax.config.jax_debug_nans = False
+setattr(mjax.config, "".join(("enable", "_x64")), False)
+assert_type(mjax.config.enable_x64, bool)
+assert_type(mjax.config.jax_numpy_rank_promotion, str)
+assert_type(mjax.config.default_matmul_precision, str | None)
+assert_type(mjax.config.values["enable_x64"], Any)
 
 
 # ---- annotations

@@ -242,6 +242,11 @@ mjax.shard_map(f, mesh=mesh, in_specs=mjax.P(), out_specs=mjax.P())(x, x)  # wro
 mjax.enable_x64("a")  # wrong
 mjax.enable_x64(new=True)  # wrong
 mjax.disable_jit(new_val=True)  # wrong
+mjax.config.updat("enable_x64", True)  # wrong
+mjax.config.update("jax_enable_x46", True)  # wrong
+mjax.config.enable_x46  # wrong
+mjax.config.debug_nan = True  # wrong
+mjax.config.debug_nans = "yes"  # wrong
 mjax.make_mesh(1, "i")  # wrong
 mjax.devices(3.0)  # wrong
 mjax.local_device_count(backend=3)  # wrong

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import ThreadState, thread
@@ -31,6 +31,7 @@ from mjaxlib_shim import guards
 from mjaxlib_shim.client import set_cpu_asynchronous, set_num_cpu_devices
 
 if TYPE_CHECKING:
+    from mjax._engine.base.flag_types import Flags
     from mjax._engine.base.signatures import DisableJit, Setter, Switch
 
 
@@ -203,6 +204,12 @@ class Config:
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *_FLAGS]
 
+    def __repr__(self) -> str:
+        defaults = {name: flag.default for name, (flag, *_) in _FLAGS.items()}
+        changed = [f"{name}={value!r}" for name, value in self.values.items()
+                   if name not in OF_FUNCTIONS and value != defaults[name]]
+        return f"<mjax.config: {', '.join(changed) or 'the defaults'}>"
+
     @property
     def values(self) -> dict[str, Any]:
         """All flags in force in this thread."""
@@ -224,7 +231,7 @@ def _set(flag: Flag, kind: type[Values], field: str, value: Any) -> None:
     _refresh(field, kind)
 
 
-config: Config = Config()
+config: Flags = cast("Flags", Config())  # type checkers know the names of flags
 ThreadState.settings = _intern(Settings, {f.name: from_environment(f) for f in SETTINGS})
 ThreadState.options = _intern(Options, {f.name: from_environment(f) for f in OPTIONS})
 
@@ -355,5 +362,5 @@ no_execution: Switch = flag_manager("no_execution", True)
 
 # Flags of the environment that act on more than a value.
 for _flag in OPTIONS:
-    if (_flag.sets or _flag.name in _EFFECTS) and config.read(_flag.name) is not None:
-        config.update(_flag.name, config.read(_flag.name))
+    if (_flag.sets or _flag.name in _EFFECTS) and config.values[_flag.name] is not None:
+        set_global(_flag.name, config.values[_flag.name])

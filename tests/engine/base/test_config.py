@@ -327,6 +327,15 @@ def test_threads_that_set_two_flags_do_not_undo_each_other(monkeypatch):
             config.update(*item)
 
 
+def test_the_repr_names_what_differs_from_the_defaults():
+    with override(**{flag.name: flag.default for flag in FLAGS if flag.accepts}):
+        assert repr(config) == "<mjax.config: the defaults>"
+        with mjax.enable_x64(True), mjax.numpy_rank_promotion("warn"):
+            assert repr(config) == "<mjax.config: enable_x64=True, numpy_rank_promotion='warn'>"
+        with mjax.set_mesh(mjax.make_mesh((1,), ("x",))):
+            assert repr(config) == "<mjax.config: the defaults>"
+
+
 def test_attributes_set_flags():
     try:
         config.numpy_rank_promotion = "warn"

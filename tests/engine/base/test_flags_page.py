@@ -7,11 +7,20 @@ import mjax
 from docs import flags
 from mjax._engine.base.config import config, override
 from mjax._flags.foreign import FOREIGN
-from mjax._flags.table import OPTIONS, SETTINGS, from_environment
+from mjax._flags.table import OF_FUNCTIONS, OPTIONS, SETTINGS, from_environment
 
 
 def test_the_page_is_what_the_tables_say():
     assert flags.PAGE.read_text() == flags.page(), "run: python -m docs.flags"
+
+
+def test_type_checkers_see_the_flags_of_the_tables():
+    assert flags.STUB.read_text() == flags.stub(), "run: python -m docs.flags"
+    seen = flags.stub()
+    for flag in (*SETTINGS, *OPTIONS):
+        assert (f"\n    jax_{flag.name}: " in seen) == (flag.name not in OF_FUNCTIONS)
+    assert "\n    enable_x64: bool\n" in seen
+    assert "\n    default_matmul_precision: str | None\n" in seen
 
 
 def test_ignored_flags_accept_everything():
