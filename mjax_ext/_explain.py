@@ -31,6 +31,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import RULES, questions
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax_ext._arguments import called, named, parser_of
+from mjaxlib_shim.starting import show
 
 
 class Finding(Record):
@@ -340,5 +341,5 @@ def main(arguments: Sequence[str]) -> int:
             platforms=given.platforms.split(",") if given.platforms else None)
     except ValueError as error:
         parser.error(str(error))
-    print(report)
+    show(str(report))
     return 0 if report.ok else 1

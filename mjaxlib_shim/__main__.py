@@ -21,6 +21,7 @@ from .examination import (
     location,
     version_of,
 )
+from .starting import show
 from .versions import FLOOR, NEWEST, SUPPORT
 
 __all__ = ["GATES", "REQUIREMENTS", "about", "heading", "main", "table", "verdict", "wrong_gates"]
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     data = about(examination)
     findings = findings_of(examination, REQUIREMENTS, sys.version_info[:2])
     data |= verdict([*findings, *wrong_gates(data["gates"])])
-    print(json.dumps(data, indent=2) if options.json else "\n".join(heading(data) + table(data)))
+    show(json.dumps(data, indent=2) if options.json else "\n".join(heading(data) + table(data)))
     return int(not data["usable"])
 
 

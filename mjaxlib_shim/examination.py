@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -109,7 +110,7 @@ def examine(
     Raises:
       TypeError: `stages` or `tolerated` cannot be written as JSON, an option is not a text, or
         `seconds` is not a number.
-      ValueError: an option has a null character, or makes the interpreter print something else.
+      ValueError: an option has a null character.
       OSError: the interpreter cannot be started.
 
     Example:
@@ -130,6 +131,8 @@ def examine(
     outcomes: dict[str, dict[str, Any]] = {}
     last = None
     for line in out.splitlines():
+        if not line.startswith('{"'):  # others print, too, before the probe begins: sitecustomize
+            continue
         said = json.loads(line)
         if "begins" in said:
             last = said["begins"]
@@ -169,10 +172,10 @@ def findings_of(
         outcome = examination.outcomes.get(name, {})
         missing = outcome.get("module") == name
         if "error" in outcome and (missing or not found):  # else an earlier one may be the reason
-            found.append(_of_requirement(name, missing, outcome))
+            found.append(_unless_hidden(name, _of_requirement(name, missing, outcome)))
     of_jaxlib = examination.outcomes.get(SHIM, {})
     if "error" in of_jaxlib and (finding := _of_jaxlib(of_jaxlib, python, bool(found))):
-        found.append(finding)
+        found.append(_unless_hidden("jaxlib", finding))
     if examination.ended_in is not None:
         found.append(_of_end(examination, requirements, python))
     found += [Finding(text, fatal=False) for outcome in examination.outcomes.values()
@@ -290,6 +293,23 @@ def _of_requirement(name: str, missing: bool, outcome: dict[str, Any]) -> Findin
     if missing:
         return Finding(f"{name} is not installed; mjax needs it.", (name,))
     return Finding(f"{name} cannot be imported ({_said(outcome)}).", (name,), reinstall=True)
+
+
+def _unless_hidden(name: str, finding: Finding) -> Finding:
+    """A finding about a package, or that something else is imported in its place."""
+    found = location(name)
+    try:
+        installed = str(metadata.distribution(name).locate_file(name))
+    except metadata.PackageNotFoundError:
+        return finding
+    if found is None or not os.path.exists(installed) or os.path.samefile(found, installed):
+        return finding
+    text = f"{finding.text} {name} is {found} here, which hides {installed}."
+    folder, own = os.path.split(found)
+    if folder in map(os.path.abspath, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+        return Finding(text, variables=("PYTHONPATH",))
+    rename = "move" if os.name == "nt" else "mv"
+    return Finding(text, other=shlex.join([rename, found, os.path.join(folder, f"my_{own}")]))
 
 
 def _of_jaxlib(outcome: dict[str, Any], python: tuple[int, int], excused: bool) -> Finding | None:

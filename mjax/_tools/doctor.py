@@ -21,6 +21,7 @@ from mjax._tools.variables import settings, variable_of, variables
 from mjaxlib_shim import examination as trial
 from mjaxlib_shim.__main__ import GATES, about, heading, table, verdict, wrong_gates
 from mjaxlib_shim.examination import Examination, Finding
+from mjaxlib_shim.starting import show
 
 _REQUIREMENTS = ("numpy", "ml_dtypes", "opt_einsum", "packaging", "typing_extensions")
 _SETTINGS, _DEVICES, _COMPUTES = (
@@ -34,8 +35,8 @@ _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be r
 _DESCRIPTION = (
     "Says what is installed and set, what is wrong, and which command mends it. It works where "
     "mjax cannot be imported, too. The exit status is 0 if mjax can be used here, and else 1.")
-_EPILOG = ("Another command, `python -m mjax trace script.py`, runs a program and says what was "
-           "traced and compiled, where, how long, and why again.")
+_EPILOG = ("Another command, `python -m mjax trace script.py` or `python -m mjax trace -m module`, "
+           "runs a program and says what was traced and compiled, where, how long, and why again.")
 #: How the names of distributions begin that bring devices to jaxlib.
 _PLUGINS = ("jax-cuda", "jax-rocm", "jax-metal", "jax-oneapi", "libtpu")
 #: The group of entry points of others.
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     data = report(trial.examine(_STAGES, (*_REQUIREMENTS, trial.JAXLIB_VERSION),
                                 options=trial.interpreter_options()))
-    print(json.dumps(data, indent=2, default=str) if options.json else "\n".join(_lines(data)))
+    show(json.dumps(data, indent=2, default=str) if options.json else "\n".join(_lines(data)))
     return int(not data["usable"])
 
 

@@ -174,8 +174,9 @@ def _span(span: Span, start: float) -> dict[str, Any]:
 def trace_report() -> Iterator[TraceReport]:
     """Records every trace, lowering and compilation of the body of a `with` statement.
 
-    All threads are recorded. `python -m mjax trace script.py` does it for a whole program. Calls of
-    programs that are compiled already cost nothing. Traced programs are kept until the body ends.
+    All threads are recorded. `python -m mjax trace script.py`, or `trace -m module`, does it for a
+    whole program. Calls of programs that are compiled already cost nothing. Traced programs are
+    kept until the body ends.
 
     Returns:
       A context manager that gives a `TraceReport`: by call site how often, how long, how many

@@ -16,6 +16,7 @@ from mjax_ext._audit.findings import Finding, find, star_exports
 from mjax_ext._audit.jax_names import table
 from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._audit.uses import uses
+from mjaxlib_shim.starting import show
 
 
 class Audit(NamedTuple):
@@ -161,9 +162,9 @@ def main(arguments: list[str]) -> int:
         print(f"python -m mjax_ext audit: {error}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps({"findings": [finding._asdict() for finding in done.findings]}, indent=1))
+        show(json.dumps({"findings": [finding._asdict() for finding in done.findings]}, indent=1))
         for file in done.unread:
             print(file, file=sys.stderr)
     else:
-        print(text(done))
+        show(text(done))
     return done.status

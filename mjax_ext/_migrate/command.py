@@ -21,6 +21,7 @@ from mjax_ext._audit.surface import SURFACE, Surface
 from mjax_ext._generations.chain import CHAIN
 from mjax_ext._migrate.plan import Plan, Problem, make_plan, plan_unused
 from mjax_ext._migrate.targets import Targets, ToGeneration, ToNext
+from mjaxlib_shim.starting import show
 
 try:
     from mjax_ext._migrate.rewrite import rewrite
@@ -159,7 +160,7 @@ def main(arguments: list[str]) -> int:
     except FileNotFoundError as error:
         print(f"python -m mjax_ext migrate: {error}", file=sys.stderr)
         return 2
-    print("\n".join(_text(results, options.to)))
+    show("\n".join(_text(results, options.to)))
     return int(any(result.problems for result in results))
 
 

@@ -11,6 +11,7 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax_ext._arguments import called, named, parser_of
 from mjax_ext.check._check import check_primitive
 from mjax_ext.core._examples import declare
+from mjaxlib_shim.starting import show
 
 #: How many devices there are, if the environment does not say.
 _FLAG = "--xla_force_host_platform_device_count"
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"{options.primitive} is {primitive!r}, which is not a primitive.")
     reports = [check_primitive(primitive, *operands, **params)
                for operands, params in _applications(parser, primitive, options.examples)]
-    print("\n\n".join(map(str, reports)))
+    show("\n\n".join(map(str, reports)))
     return int(not all(report.ok for report in reports))
 
 

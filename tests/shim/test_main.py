@@ -80,21 +80,19 @@ def other_jaxlib(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("version, text, install", [
-    (None, "mjax needs jaxlib (and only jaxlib, not jax), which cannot be imported",
-     "install --force-reinstall"),  # pip has the metadata of another one
-    ("0.4.30", "jaxlib 0.4.30 is too old for mjax, which runs on jaxlib 0.4.36 to 0.12.0.1",
-     "install")])
-def test_where_mjax_cannot_run(other_jaxlib, version, text, install):
+@pytest.mark.parametrize("version, text", [
+    (None, "mjax needs jaxlib (and only jaxlib, not jax), which cannot be imported"),
+    ("0.4.30", "jaxlib 0.4.30 is too old for mjax, which runs on jaxlib 0.4.36 to 0.12.0.1")])
+def test_where_mjax_cannot_run(other_jaxlib, version, text):
     options = other_jaxlib(version)
     table = subprocess.run([sys.executable, "-m", "mjaxlib_shim"], **options)
     assert table.returncode == 1 and table.stderr == ""
     assert "window    0.4.36 to 0.12.0.1" in table.stdout and "numpy" in table.stdout
-    assert text in table.stdout and f"pip {install} jaxlib==" in table.stdout
+    assert text in table.stdout and "here, which hides " in table.stdout  # the installed one
     data = json.loads(subprocess.run(
         [sys.executable, "-m", "mjaxlib_shim", "--json"], **options).stdout)
     assert text in data["problem"] and data["gates"] == []
-    assert data["remedy"].startswith(f"python -m pip {install} jaxlib==")
+    assert data["remedy"] == "unset PYTHONPATH"
     assert [row["version"] for row in data["support"]] == [row.version for row in SUPPORT]
     # For everybody else it stays an error.
     plain = subprocess.run([sys.executable, "-c", "import mjaxlib_shim"], **options)

@@ -69,6 +69,8 @@ CASES = {
         {"files": {"numpy/__init__.py": "raise ImportError('no BLAS')"}}, False,
         ["numpy cannot be imported (ImportError: no BLAS)."],
         "python -m pip install --force-reinstall numpy"),
+    "a noisy interpreter": (
+        {"files": {"sitecustomize.py": "print('welcome')"}}, True, ["cpu:0"], None),
     "no ml_dtypes": ({"without": ["ml_dtypes"]}, False, ["ml_dtypes is not installed"],
                      "python -m pip install ml_dtypes"),
     "values": ({"variables": {"MJAX_UNTESTED_JAXLIB": "quiet", "JAX_ENABLE_X64": "maybe"}}, False,
@@ -195,6 +197,37 @@ def test_a_cache_that_cannot_be_read(tmp_path, monkeypatch):
         f"nothing can be {what} the compilation cache {tmp_path}."
         for what in ("read from", "written to")]
     assert not any(finding.fatal for finding in found) and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["numpy", "jaxlib"])
+def test_files_that_hide_a_package(tmp_path, name):
+    environment = Environment(tmp_path)
+    file = tmp_path / f"{name}.py"
+    file.write_text("import absent")
+    lines = environment.python("-m", "mjax").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("problem: ")]
+    assert "cannot be imported (" in line and "No module named 'absent')" in line
+    assert line.endswith(f". {name} is {file} here, which hides {environment.site / name}.")
+    assert lines[-1] == f"  mv {file} {tmp_path / f'my_{name}.py'}"
+    other = tmp_path / "other"
+    other.mkdir()
+    file.rename(other / file.name)
+    environment.environ["PYTHONPATH"] = f"{other}:{environment.environ['PYTHONPATH']}"
+    assert environment.python("-m", "mjax").stdout.splitlines()[-1] == "  unset PYTHONPATH"
+
+
+@pytest.mark.parametrize("module", ["mjax", "mjaxlib_shim"])
+def test_output_that_ends_early_or_lacks_characters(tmp_path, module):
+    environment = Environment(tmp_path, without=["jaxlib"], variables={
+        "MJAX_PLATFORMS": "\N{GREEK SMALL LETTER PI}", "PYTHONIOENCODING": "ascii"})
+    text = environment.python("-m", module).stdout
+    assert module == "mjaxlib_shim" or "MJAX_PLATFORMS=\\u03c0\n" in text
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-S", "-m", module], env=environment.environ,
+                          stdout=writer, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_help_names_the_other_command(capsys):

@@ -320,11 +320,11 @@ sys.exit(int(sys.argv[2]))
 """
 
 
-def _command(*arguments):
+def _command(*arguments, options=("-m",), path=ROOT):
     return subprocess.run(
-        [sys.executable, "-m", "mjax", "trace", *arguments],
+        [sys.executable, *options, "mjax", "trace", *arguments],
         capture_output=True, text=True, check=False, cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)})
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(path), str(ROOT)))})
 
 
 def test_the_command(tmp_path):
@@ -341,6 +341,25 @@ def test_the_command(tmp_path):
     assert json.loads((tmp_path / "p.json").read_text())["traceEvents"]
 
 
+@pytest.mark.parametrize("options", [("-m",), ("-P", "-m")])
+def test_the_command_runs_modules(tmp_path, options):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "helper.py").write_text("def double(x):\n    return x * 2\n")
+    (tmp_path / "package" / "__main__.py").write_text(
+        SCRIPT.replace("import helper", "from . import helper"))
+    done = _command("-m", "package", "-m", "3", options=options, path=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout == "['-m', '3'] __main__\n"
+    assert f"{tmp_path / 'package' / '__main__.py'}:6 (<module>)" in done.stderr
+
+
+def test_the_command_keeps_paths_safe(tmp_path):
+    """`python -P` does not put the folder of the script in front, nor in place of another."""
+    (tmp_path / "script.py").write_text("import sys\nprint(sys.path)\n")
+    done = _command(tmp_path / "script.py", options=("-P", "-m"), path=tmp_path / "other")
+    assert str(tmp_path / "other") in done.stdout and f"'{tmp_path}'" not in done.stdout
+
+
 def test_a_program_that_fails_has_a_report(tmp_path):
     script = tmp_path / "fails.py"
     script.write_text("import mjax\nmjax.jit(lambda x: x * 2)(1.0)\nraise KeyError('its own')\n")
@@ -351,7 +370,10 @@ def test_a_program_that_fails_has_a_report(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ((), "required: script\n"),
+    ((), "required: program\n"),
+    (("-m",), "required: program\n"),
+    (("-m", "absent.part"), "there is no module 'absent.part'"),
+    (("-m", "mjax.numpy"), "there is no module 'mjax.numpy' that can be run"),
     (("absent.py",), "there is no file 'absent.py'"),
     (("--json", "absent/r.json", __file__), "--json absent/r.json: there is no folder"),
 ])
