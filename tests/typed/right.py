@@ -167,7 +167,17 @@ def with_partial(x: Array, *, flag: bool = False) -> Array:
 
 assert_type(decorated(x, flag=True), Array)
 assert_type(with_options(x, flag=True), Array)
-with_partial(x, flag=True)
+assert_type(with_partial(x, flag=True), Array)
+with_partial.lower(x)
+
+
+@mjax.jit
+def of_any(x: Array) -> Any:
+    return x
+
+
+assert_type(of_any(x), Any)
+assert_type(mjax.grad(of_any)(x), Array)
 
 
 class Model:
@@ -204,7 +214,7 @@ class Methods:
         return x
 
 
-Methods().by_partial(x)
+assert_type(Methods().by_partial(x), Array)
 assert_type(Methods().by_options(x), Array)
 assert_type(Methods.by_options(Methods(), x), Array)
 assert_type(Methods().batched(x), Array)
@@ -279,6 +289,21 @@ assert_type(mjax.tree_util.Partial(loss, params)(x), Array)
 mesh = mjax.make_mesh((1,), ("i",))
 mapped = mjax.shard_map(decorated, mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i"))
 assert_type(mapped(x), Array)
+
+
+@functools.partial(mjax.shard_map, mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i"))
+def mapped_by_partial(x: Array) -> Array:
+    return x
+
+
+@mjax.shard_map(mesh=mesh, in_specs=mjax.P("i"), out_specs=mjax.P("i"))
+def mapped_by_options(x: Array) -> Array:
+    return x
+
+
+assert_type(mapped_by_partial(x), Array)
+assert_type(mapped_by_options(x), Array)
+assert_type(mjax.vmap(mapped_by_options)(x), Array)
 assert_type(mesh.axis_names, tuple[Hashable, ...])
 assert_type(mesh.shape["i"], int)
 assert_type(mesh.size, int)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import mjax
 import mjax.numpy as jnp
 from mjax import Array, lax, random
@@ -187,6 +189,12 @@ mjax.checkpoint(f, polcy=None)  # wrong
 mjax.jvp(f, (x,))  # wrong
 mjax.vjp(3, x)  # wrong
 mjax.custom_jvp(f)(x, x)  # wrong
+functools.partial(mjax.jit, static_argnums=0)(f)("a")  # wrong
+functools.partial(mjax.jit, inline=True)(f)(x).foo  # wrong
+mjax.jit(static_argnums=0)("a")  # wrong
+mjax.jit(static_argnums=0)(f)(x, x)  # wrong
+mjax.shard_map(out_specs=mjax.P(), in_specs=mjax.P())(f)("a")  # wrong
+functools.partial(mjax.shard_map, out_specs=mjax.P())(f)(x, x)  # wrong
 mjax.custom_vjp(f).defvjp(f)  # wrong
 mjax.custom_vjp(f).defjvp(f)  # wrong
 mjax.custom_vjp(f)("a")  # wrong

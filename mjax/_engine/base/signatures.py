@@ -18,6 +18,8 @@ from typing import (
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+#: Parameters of a function that is decorated.
+Q = ParamSpec("Q")
 #: An auxiliary result; a carry, an element, and a result of a loop.
 A = TypeVar("A")
 C = TypeVar("C")
@@ -56,7 +58,31 @@ class Function(Protocol[P, R_co]):
     def __get__(self, instance: object, owner: Any, /) -> Function[P, R_co]: ...  # staticmethod
 
 
-if TYPE_CHECKING:  # classes that only annotations name
+if TYPE_CHECKING:  # types that only annotations name
+    from typing_extensions import TypeVar as _TypeVar
+
+    class NoResult(Protocol):
+        """The result of a function that is not given, as in `jit(static_argnums=0)`.
+
+        What comes back has an overload for the function, and `jit` itself has none: mypy loses the
+        types of `functools.partial(jit, ...)(f)` where `jit` has overloads.
+        """
+
+        def __no_result(self) -> None: ...
+
+    #: A result, or that of no function: mypy takes it from here, pyright from the default argument.
+    D = _TypeVar("D", default=NoResult)
+    NoFunction = Callable[[NoResult], NoResult]
+
+    class Decorated(Function[P, R_co], Protocol[P, R_co]):
+        """A decorated function; without one, a decorator."""
+
+        @overload
+        def __call__(self, *args: P.args,  # type: ignore[overload-overlap]
+                     **kwargs: P.kwargs) -> R_co: ...
+        @overload
+        def __call__(self: Decorated[[NoResult], NoResult], f: Callable[Q, R], /
+                     ) -> Function[Q, R]: ...
 
     class _OfAnything(Protocol[R_co]):
         """A function of unknown parameters, such as `functools.partial(jit, ...)(f)` to mypy."""

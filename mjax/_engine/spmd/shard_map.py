@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, cast
 
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.signatures import Function, P, R
+from mjax._engine.base.signatures import P
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.trace_body import Body, found_again, stage_body
@@ -67,22 +67,18 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.rule_errors import carriers, refuse
 
+if TYPE_CHECKING:
+    from mjax._engine.base.signatures import D, Decorated, NoFunction
+
+_NO_FUNCTION = cast("NoFunction", None)
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}
 
 
-@overload
-def shard_map(f: Callable[P, R], /, *, out_specs: Any,
-              in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True
-              ) -> Function[P, R]: ...
-@overload
-def shard_map(*, out_specs: Any, in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True
-              ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 @boundary
-def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
-              in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True) -> Any:
+def shard_map(f: Callable[P, D] = _NO_FUNCTION, /, *,  # type: ignore[assignment]
+              out_specs: Any, in_specs: Any = NOT_GIVEN, mesh: Mesh | AbstractMesh | None = None,
+              axis_names: Iterable[Any] = frozenset(), check_vma: bool | str = True
+              ) -> Decorated[P, D]:
     """Maps a function over the pieces of its arguments on the devices of a mesh.
 
     Each device calls `f` on its own pieces; collectives (`lax.psum`, `lax.all_gather`, ...) over
@@ -135,9 +131,10 @@ def shard_map(f: Callable[..., Any] | None = None, /, *, out_specs: Any,
 
     Source: JEP 14273 and JEP 17111; the public interface of `jax.shard_map`.
     """
-    if f is None:
-        return functools.partial(shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh,
-                                 axis_names=axis_names, check_vma=check_vma)
+    if f is _NO_FUNCTION:
+        return cast("Decorated[P, D]", functools.partial(
+            shard_map, out_specs=out_specs, in_specs=in_specs, mesh=mesh, axis_names=axis_names,
+            check_vma=check_vma))
     check_callable("shard_map", f)
     if in_specs is NOT_GIVEN:
         msg = ("shard_map needs in_specs, a PartitionSpec per argument: mjax has no Explicit mesh "

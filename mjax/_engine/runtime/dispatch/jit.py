@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -67,31 +67,22 @@ from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.user_types import Packed
 from mjax._engine.tracing.variance import casts_are_written
 
+if TYPE_CHECKING:
+    from mjax._engine.base.signatures import D, NoFunction
+
+_NO_FUNCTION = cast("NoFunction", NOT_GIVEN)
 _flatten = registry.flatten
 #: Types of leaves that need no conversion.
 _ARRAYS = frozenset({Array, Packed, PendingArray, Ref})
 
 
-@overload
-def jit(fun: Callable[P, R], /, *, in_shardings: Any = None, out_shardings: Any = None,
-        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
-        donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
-        backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None
-        ) -> JitFunction[P, R]: ...
-@overload
-def jit(*, in_shardings: Any = None, out_shardings: Any = None,
-        static_argnums: Any = None, static_argnames: Any = None, donate_argnums: Any = None,
-        donate_argnames: Any = None, keep_unused: bool = False, device: Any = None,
-        backend: str | None = None, inline: bool = False,
-        compiler_options: dict[str, Any] | None = None
-        ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 @boundary
-def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
-        out_shardings: Any = None, static_argnums: Any = None,
+def jit(fun: Callable[P, D] = _NO_FUNCTION, /, *,  # type: ignore[assignment]
+        in_shardings: Any = None, out_shardings: Any = None, static_argnums: Any = None,
         static_argnames: Any = None, donate_argnums: Any = None, donate_argnames: Any = None,
         keep_unused: bool = False, device: Any = None, backend: str | None = None,
-        inline: bool = False, compiler_options: dict[str, Any] | None = None) -> Any:
+        inline: bool = False, compiler_options: dict[str, Any] | None = None
+        ) -> JitFunction[P, D]:
     """Compiles a function, at its first call for each set of argument types.
 
     Args:
@@ -135,13 +126,13 @@ def jit(fun: Any = NOT_GIVEN, /, *, in_shardings: Any = None,
       >>> f(3)
       Array(7, dtype=int32, weak_type=True)
     """
-    if fun is NOT_GIVEN:
-        return functools.partial(
+    if fun is _NO_FUNCTION:
+        return cast("JitFunction[P, D]", functools.partial(
             jit, in_shardings=in_shardings, out_shardings=out_shardings,
             static_argnums=static_argnums, static_argnames=static_argnames,
             donate_argnums=donate_argnums, donate_argnames=donate_argnames,
             keep_unused=keep_unused, device=device, backend=backend, inline=inline,
-            compiler_options=compiler_options)
+            compiler_options=compiler_options))
     check_callable("jit", fun)
     if isinstance(fun, staticmethod):
         msg = (f"jit expects a function, got a staticmethod of {function_name(fun)}. Write "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.signatures import Function, P, R_co
+from mjax._engine.base.signatures import Function, P, Q, R, R_co
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -54,6 +54,9 @@ from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import Ref, check_aliases
 from mjax._engine.tracing.user_types import SINGLE, Packed, PackedPlacement, types_of_parts
 from mjaxlib_shim import executables as shim
+
+if TYPE_CHECKING:
+    from mjax._engine.base.signatures import NoResult
 
 _placement_of = operator.attrgetter("_placement")
 
@@ -565,6 +568,13 @@ class Wrapped(Protocol[P, R_co]):
 
 class JitFunction(Wrapped[P, R_co], Function[P, R_co], Protocol[P, R_co]):
     """The type of a function from `jit` for type checkers."""
+
+    @overload
+    def __call__(self, *args: P.args,  # type: ignore[overload-overlap]
+                 **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: JitFunction[[NoResult], NoResult], f: Callable[Q, R], /
+                 ) -> JitFunction[Q, R]: ...
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these, without computing them."""
