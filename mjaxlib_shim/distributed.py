@@ -12,13 +12,16 @@ stays open when the service is gone. mjax watches the processes by keys of the s
 
 from __future__ import annotations
 
+import errno
+import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 from . import gates
 from .native import ext
-from .relay import Relay
+from .relay import Relay, split_address
 
 __all__ = ["Client", "Service", "connect", "gloo_collectives", "start_service"]
 
@@ -27,6 +30,8 @@ Service: Any = ext.DistributedRuntimeService
 
 #: Seconds without a heartbeat after which jaxlib ends all processes: a week.
 _NEVER = 7 * 24 * 3600
+#: Seconds within which a coordinator answers the first heartbeat.
+_FIRST_HEARTBEAT = 0.05
 
 
 def _heartbeats() -> dict[str, int]:
@@ -47,8 +52,8 @@ def start_service(address: str, num_processes: int) -> Any:
 
     Raises:
       TypeError: `address` is not a string, or `num_processes` is not an int.
-      XlaRuntimeError: the address cannot be listened on. Often jaxlib ends the process instead,
-        so see first that the port is free.
+      ValueError: `address` is not "host:port", or `num_processes` is below 1.
+      OSError: the address cannot be listened on; says why.
 
     Example:
       >>> import socket
@@ -60,12 +65,66 @@ def start_service(address: str, num_processes: int) -> Any:
       >>> store.shutdown()
       >>> service.shutdown()
     """
+    if not isinstance(address, str):
+        raise TypeError(f"start_service: address must be a string 'host:port', not {address!r}")
+    _check_free(address)
+    if num_processes < 1:
+        raise ValueError(f"start_service: num_processes must be at least 1, not {num_processes}")
     return ext.get_distributed_runtime_service(
         address,
         num_processes,
         cluster_register_timeout=_NEVER,
         **_heartbeats(),
     )
+
+
+def _check_free(address: str) -> None:
+    """Refuses an address on which jaxlib cannot listen: there, it mostly ends the process. It also
+    would share a port with another coordinator of the same user.
+
+    Raises:
+      OSError: the address cannot be listened on.
+    """
+    host, port = split_address(address)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"{address} cannot be listened on: the host {host!r} is unknown"
+        ) from None
+    failures = [error for place in found if (error := _failure(place[0], place[4]))]
+    taken = [error for error in failures if error.errno == errno.EADDRINUSE]
+    if taken:
+        raise OSError(
+            errno.EADDRINUSE,
+            f"{address} cannot be listened on: port {port} is taken, by another program or an "
+            "earlier coordinator. End that one, or give all processes another port",
+        )
+    if failures and len(failures) == len(found):
+        remedy = (
+            f"[::]:{port} is every interface of this machine"
+            if failures[0].errno == errno.EADDRNOTAVAIL
+            else "give all processes another address"
+        )
+        raise OSError(
+            failures[0].errno, f"{address} cannot be listened on: {failures[0].strerror}; {remedy}"
+        )
+
+
+def _failure(family: int, place: Any) -> OSError | None:
+    """The error of binding a socket in the way of jaxlib; it is closed again."""
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6 and place[0] == "::":
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            probe.bind(place)
+    except OSError as error:
+        # jaxlib listens on IPv4 alone where every interface is asked for and IPv6 is absent.
+        if place[0] == "::" and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
+            return _failure(socket.AF_INET, ("0.0.0.0", place[1]))
+        return error
+    return None
 
 
 def connect(
@@ -126,6 +185,10 @@ def connect(
         if relay is None or relay.connected:
             raise TimeoutError("not all processes connected to the coordinator")
         raise TimeoutError("the coordinator does not answer")
+    if not gates.HEARTBEAT_TIMEOUT.open:
+        # On 0.4.36, a client that is shut down before its first heartbeat was answered waits for
+        # the next one: half a week.
+        time.sleep(_FIRST_HEARTBEAT)
     if relay is not None:
         relay.hold()
     return client, relay

@@ -128,6 +128,63 @@ def test_timeouts_of_connecting_are_exceptions():
         "the coordinator does not answer True\n"]
 
 
+def test_addresses_that_cannot_be_listened_on_are_refused():
+    """With most of them jaxlib would end the process; it would share a coordinator's port."""
+
+    def body(rank, port):
+        import errno
+        import socket
+
+        from mjaxlib_shim import distributed as dist
+
+        def refused(kind, text, address, count=1):
+            try:
+                dist.start_service(address, count)
+            except kind as error:
+                assert text in str(error), error
+                return error
+            raise AssertionError(address)
+
+        other = socket.create_server(("127.0.0.1", 0))
+        taken = other.getsockname()[1]
+        for host in ("127.0.0.1", "localhost", "[::]"):
+            error = refused(OSError, f"{host}:{taken} cannot be listened on: port {taken} is taken",
+                            f"{host}:{taken}")
+            assert error.errno == errno.EADDRINUSE and "another port" in str(error)
+        other.close()
+        refused(OSError, "[::]:1234 is every interface", "192.0.2.1:1234")
+        refused(OSError, "'no.such.invalid' is unknown", "no.such.invalid:1234")
+        for address in ("127.0.0.1", "127.0.0.1:0", "127.0.0.1:99999", ""):
+            refused(ValueError, "write host:port", address)
+        refused(ValueError, "num_processes must be at least 1, not 0", f"127.0.0.1:{port}", 0)
+        refused(TypeError, "must be a string 'host:port', not 1234", 1234)
+        address = f"127.0.0.1:{port}"
+        service = dist.start_service(address, 1)
+        refused(OSError, f"port {port} is taken", address)
+        for again in range(2):  # a port can be used again at once, by clients that leave at once
+            client, _ = dist.connect(address, 0, timeout=60)
+            client.shutdown()
+            service.shutdown()
+            service = None if again else dist.start_service(address, 1)
+
+    processes.run(body, count=1)
+
+
+def test_shutdown_right_after_connecting():
+    """On 0.4.36 every other client waited for half a week."""
+
+    def body(rank, port):
+        from mjaxlib_shim import distributed as dist
+
+        for _ in range(4):
+            service = dist.start_service(f"127.0.0.1:{port}", 1)
+            client, _ = dist.connect(f"127.0.0.1:{port}", 0, timeout=60)
+            client.shutdown()
+            service.shutdown()
+
+    processes.run(body, count=1)
+
+
 @pytest.fixture
 def far_end():
     with socket.create_server(("127.0.0.1", 0)) as server:

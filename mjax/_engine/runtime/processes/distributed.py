@@ -395,6 +395,9 @@ def _listening(address: str) -> str:
 def _start_service(listen_on: str, count: int) -> Any:
     try:
         return shim.start_service(listen_on, count)
+    except OSError as error:
+        msg = f"distributed.initialize: process 0: {error.strerror}."
+        raise RuntimeError(msg) from None
     except Exception as error:
         msg = (f"distributed.initialize: process 0 cannot listen on {listen_on}; is the port "
                f"taken? ({error})")

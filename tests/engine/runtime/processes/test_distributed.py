@@ -31,6 +31,8 @@ def test_too_late():
 
 def test_arguments():
     def body(rank, port):
+        import socket
+
         import pytest
 
         import mjax
@@ -59,6 +61,10 @@ def test_arguments():
         with pytest.warns(DeprecationWarning, match="use that instead"):
             refused(ValueError, "'x' is not an address", "127.0.0.1:1", 1, 0, slice_index=1,
                     coordinator_bind_address="x")
+        with socket.create_server(("127.0.0.1", 0)) as other:  # it ended the process
+            taken = other.getsockname()[1]
+            refused(RuntimeError, f"process 0: 127.0.0.1:{taken} cannot be listened on: port "
+                    f"{taken} is taken", f"127.0.0.1:{taken}", 1, 0)
         # A process alone is a distributed computation too.
         distributed.initialize(f"127.0.0.1:{port}", 1, 0, partition_index=1)
         refused(RuntimeError, "was called before in this process")
