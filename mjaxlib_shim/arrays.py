@@ -208,6 +208,8 @@ else:
         copy: CopyMode = "during_call",
     ) -> Any:
         """See the newer form above."""
+        if device is None:  # C++ would end the process
+            raise TypeError("put: the device is None")
         force, semantics = _COPY[copy]
         if value.dtype.itemsize < 8:
             return _device_put(aval, sharding, [value], [device], True, force, semantics)
@@ -256,8 +258,10 @@ def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool =
 
     Raises:
       TypeError: `buffers` is not a list of Buffers, or `committed` is not a bool.
-      ValueError: a Buffer is on several devices, two are on the same one, or the dtypes differ. On
-        newer jaxlibs also if their number or devices are not those of `sharding`.
+      ValueError: there are no Buffers, one is on several devices, two are on the same one, or the
+        dtypes differ. On newer jaxlibs also if their number or devices are not those of
+        `sharding`.
+      XlaRuntimeError: a Buffer was deleted or donated.
       AttributeError: `aval` does not have a dtype. On newer jaxlibs also if `sharding` is not a
         sharding.
 
@@ -270,6 +274,10 @@ def assemble(aval: Any, sharding: Any, buffers: Sequence[Any], committed: bool =
       >>> arrays.to_numpy(arrays.assemble(aval, sharding, [buffer]))
       array([1., 1., 1.], dtype=float32)
     """
+    if not buffers:  # as with deleted ones, old jaxlibs end the process
+        raise ValueError("assemble: there are no buffers; give one for each device")
+    if any(map(is_deleted, buffers)):
+        raise XlaRuntimeError("assemble: a buffer has been deleted or donated")
     return Buffer(aval, sharding, buffers, committed=committed, _skip_checks=True)
 
 
@@ -279,7 +287,7 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
     On the device it is already on, the result shares the memory.
 
     Args:
-      buffer: a single-device Buffer, which was not deleted.
+      buffer: a single-device Buffer.
       device: the device.
       sharding: the sharding of the result.
 
@@ -287,9 +295,10 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
       A Buffer.
 
     Raises:
-      TypeError: `buffer` is not a Buffer. On older jaxlibs also if `device` is not a device.
-      XlaRuntimeError: the Buffer is on several devices. On newer jaxlibs also if `device` is not
-        a device.
+      TypeError: `buffer` is not a Buffer, or `device` is None. On older jaxlibs also if `device`
+        is not a device.
+      XlaRuntimeError: the Buffer was deleted or donated, or is on several devices. On newer jaxlibs
+        also if `device` is not a device.
       AttributeError: `sharding` is not a sharding.
 
     Example:
@@ -302,6 +311,10 @@ def copy_to_device(buffer: Any, device: Any, sharding: Any) -> Any:
       >>> float(arrays.to_numpy(copied))
       3.0
     """
+    if is_deleted(buffer):  # C++ would end the process up to 0.10.2
+        raise XlaRuntimeError("copy_to_device: the buffer has been deleted or donated")
+    if device is None:  # so it would up to 0.6.2
+        raise TypeError("copy_to_device: the device is None")
     semantics = ext.ArrayCopySemantics.REUSE_INPUT
     return ext.batched_copy_array_to_devices_with_sharding(
         [buffer], [device_list([device])], [sharding], [semantics]

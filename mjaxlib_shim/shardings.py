@@ -157,8 +157,8 @@ def gspmd_sharding(
       A sharding of jaxlib.
 
     Raises:
-      TypeError: `devices` is not iterable, or `hlo_sharding` is neither an HloSharding nor an
-        OpSharding.
+      TypeError: `devices` is not iterable or has None, or `hlo_sharding` is neither an HloSharding
+        nor an OpSharding.
       ValueError: there are no devices, or they do not have this memory.
       RuntimeError: `memory_kind` is neither a string nor None.
 
@@ -171,6 +171,8 @@ def gspmd_sharding(
     """
     if not (devices := tuple(devices)):  # C++ would end the process
         raise ValueError("a sharding needs at least one device")
+    if None in devices:  # so it would in the first transfer
+        raise TypeError(f"a device of the sharding is None: {devices}")
     return GSPMDSharding(devices, hlo_sharding, memory_kind)
 
 

@@ -221,6 +221,47 @@ def test_two_devices(run_python):
     run_python(body, devices=2)
 
 
+def test_what_would_end_the_process_is_refused(run_python):
+    def body():
+        import numpy as np
+
+        from mjaxlib_shim import arrays, client, shardings
+
+        devices = client.cpu_client().local_devices()
+        one, two = (arrays.single_device_sharding(device) for device in devices)
+        cut = shardings.gspmd_sharding(devices, shardings.tiled([2]))
+        value = np.ones(3, np.float32)
+        aval, whole = (arrays.PlainAval((n,), value.dtype) for n in (3, 6))
+        good, gone = (arrays.put(value, aval, one, devices[0]) for _ in range(2))
+        gone.delete()
+        other = arrays.put(value, aval, two, devices[1])
+        for kind, text, call in (
+            (RuntimeError, "copy_to_device: the buffer has been deleted",
+             lambda: arrays.copy_to_device(gone, devices[1], two)),
+            (RuntimeError, "copy_to_device: the buffer has been deleted",
+             lambda: arrays.copy_to_device(gone, devices[0], one)),
+            (TypeError, "None", lambda: arrays.copy_to_device(good, None, one)),
+            (TypeError, "", lambda: arrays.copy_to_device(3, devices[0], one)),
+            (RuntimeError, "assemble: a buffer has been deleted",
+             lambda: arrays.assemble(aval, one, [gone])),
+            (RuntimeError, "assemble: a buffer has been deleted",
+             lambda: arrays.assemble(whole, cut, [gone, other])),
+            (ValueError, "assemble: there are no buffers", lambda: arrays.assemble(aval, one, [])),
+            (Exception, "None", lambda: arrays.put(value, aval, one, None)),
+            (TypeError, "a device of the sharding is None",
+             lambda: shardings.gspmd_sharding([*devices, None], shardings.replicated())),
+        ):
+            try:
+                call()
+            except kind as error:
+                assert text in str(error), error
+            else:
+                raise AssertionError(text)
+        assert arrays.to_numpy(arrays.assemble(whole, cut, [good, other])).shape == (6,)
+
+    run_python(body, devices=2)
+
+
 SAME_MEMORY = {
     "rows": (tiled([2, 1, 2], replicate_last=True), lambda v: [v[:2], v[:2], v[2:], v[2:]]),
     "one object": (replicated(), lambda v: [v] * 4),

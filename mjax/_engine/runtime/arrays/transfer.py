@@ -266,7 +266,7 @@ def move(array: Array, sharding: Any, committed: bool) -> Array:
         return array if committed is now.committed else Array(
             array._buffer, placement_of(now.aval, sharding, committed))
     if type(sharding) is SingleDeviceSharding is type(now.sharding):
-        return Array(shim.copy_to_device(array._buffer, sharding.device, sharding.native),
+        return Array(shim.copy_to_device(array._existing(), sharding.device, sharding.native),
                      placement_of(now.aval, sharding, committed))
     return resharded(array, sharding, committed)
 

@@ -252,6 +252,8 @@ def test_put_on_devices(on0, on1):
     on0.delete()
     np.testing.assert_array_equal(copy, X)
     assert type(mjax.device_get({"k": copy})["k"]) is np.ndarray
+    with pytest.raises(RuntimeError, match="has been deleted"):  # it ended the process
+        mjax.device_put(on0, d1)
 
 
 def test_cotangents_go_back_where_the_value_came_from(on0, on1):
