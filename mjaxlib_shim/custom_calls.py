@@ -82,6 +82,10 @@ def pycapsule(pointer: Any) -> Any:
     return make(address, None, None)
 
 
+#: The stages of functions of XLA's typed FFI.
+_STAGES = {"instantiate", "prepare", "initialize", "execute"}
+
+
 def register_custom_call_target(
     name: str, target: Any, *, platform: str = "cpu", api_version: int = 1, **options: Any
 ) -> None:
@@ -91,14 +95,16 @@ def register_custom_call_target(
 
     Args:
       name: its name.
-      target: a PyCapsule of the function, or a dict of one for each stage of execution.
+      target: a PyCapsule of the function, or a dict of one for each stage of execution. XLA calls
+        functions of its typed FFI now, so others end the process.
       platform: "cpu", or the name of a plugin's platform.
       api_version: 1 is XLA's typed FFI, 0 the old untyped calling convention.
       options: further arguments of jaxlib's function, such as `traits`.
 
     Raises:
-      XlaRuntimeError: the target is not a PyCapsule, a dict does not have the stage `execute`, or
-        `api_version` is neither 0 nor 1.
+      XlaRuntimeError: the target is not a PyCapsule, a dict does not have the stage `execute`,
+        `api_version` is neither 0 nor 1, or the name has another target.
+      ValueError: a dict has a stage that XLA does not know.
       TypeError: the target is None, or jaxlib does not take an option or its type.
       RuntimeError: the name is not a string.
 
@@ -111,6 +117,12 @@ def register_custom_call_target(
       >>> "counted" in custom_calls.custom_call_targets()
       True
     """
+    unknown = set(target) - _STAGES if isinstance(target, dict) else None
+    if unknown:  # jaxlib passes over them
+        raise ValueError(
+            f"custom call target {name!r}: {sorted(map(str, unknown))} are not stages of a "
+            f"target; those of XLA are {sorted(_STAGES)}"
+        )
     xc.register_custom_call_target(
         name, target, platform=platform, api_version=api_version, **options
     )

@@ -145,7 +145,7 @@ def compile_options(
       jaxlib's `CompileOptions`.
 
     Raises:
-      ValueError: the number of devices is wrong.
+      ValueError: the number of devices is wrong, or another number is below 1.
       UnknownOptionError: an option without `xla_` is a field of neither class.
       TypeError: the value of an option does not have the option's type.
       AttributeError: an element of `devices` is not a device, `options` is not a mapping, or an
@@ -157,6 +157,7 @@ def compile_options(
       >>> executables.compile_options(devices, num_partitions=2).num_partitions
       2
     """
+    _check_counts(num_replicas, num_partitions)
     if len(devices) != num_replicas * num_partitions:
         raise ValueError(
             f"{num_replicas} replicas of {num_partitions} partitions need "
@@ -169,6 +170,15 @@ def compile_options(
         num_replicas=num_replicas,
         options=options,
     )
+
+
+def _check_counts(num_replicas: int, num_partitions: int) -> None:
+    """Refuses numbers below 1, with which C++ would end the process."""
+    if min(num_replicas, num_partitions) < 1:
+        raise ValueError(
+            f"num_replicas and num_partitions must be at least 1, not {num_replicas} and "
+            f"{num_partitions}"
+        )
 
 
 def any_compile_options(
@@ -191,8 +201,10 @@ def any_compile_options(
 
     Raises:
       UnknownOptionError: an option without `xla_` is not a field that jaxlib has.
-      TypeError: `ids` is not an array with two dimensions, or the value of an option or a number
-        does not have the right type.
+      ValueError: a number is below 1, or `ids` does not have the shape
+        (num_replicas, num_partitions).
+      TypeError: `ids` is not an array, or the value of an option or a number does not have the
+        right type.
       AttributeError: `options` is not a mapping, or an option is an attribute that cannot be set.
 
     Example:
@@ -200,6 +212,12 @@ def any_compile_options(
       >>> executables.any_compile_options(None, num_partitions=1, num_replicas=2).num_replicas
       2
     """
+    _check_counts(num_replicas, num_partitions)
+    if ids is not None and np.shape(ids) != (num_replicas, num_partitions):
+        raise ValueError(
+            f"the ids of the devices have shape {np.shape(ids)}, but must have one for each of "
+            f"{num_replicas} replicas of {num_partitions} partitions"
+        )
     settings = xc.CompileOptions()
     build = settings.executable_build_options
     # XLA reads some of these from one object and some from another.

@@ -156,9 +156,8 @@ def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
       A treedef.
 
     Raises:
-      TypeError: `treedefs` is not iterable, or `registry` is not a registry.
+      TypeError: an element is not a treedef, or `registry` is not a registry.
       ValueError: a treedef is of another registry.
-      RuntimeError: an element is not a treedef.
 
     Example:
       >>> from mjaxlib_shim import trees
@@ -166,7 +165,10 @@ def treedef_tuple(treedefs: Iterable[Any], registry: Any = registry) -> Any:
       >>> trees.treedef_tuple([leaf, leaf]).num_leaves
       2
     """
-    return _tuple(registry, list(treedefs))
+    parts = list(treedefs)
+    if not {PyTreeDef}.issuperset(map(type, parts)):  # C++ would end the process on None
+        raise TypeError(f"treedef_tuple takes PyTreeDefs, got {parts}.")
+    return _tuple(registry, parts)
 
 
 def register_node(

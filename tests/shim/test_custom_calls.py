@@ -42,3 +42,9 @@ def test_register(client):
     capsule = new(ctypes.addressof(ctypes.c_int(0)), None, None)
     custom_calls.register_custom_call_target("mjax_shim_test", capsule, api_version=0)
     assert "mjax_shim_test" in custom_calls.custom_call_targets("cpu")
+
+
+def test_stages_that_xla_does_not_know_are_refused(client):
+    """jaxlib passes over them."""
+    with pytest.raises(ValueError, match=r"'mjax_stages': \['finish'\] are not stages of a target"):
+        custom_calls.register_custom_call_target("mjax_stages", {"finish": None})

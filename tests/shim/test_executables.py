@@ -96,6 +96,16 @@ def test_flags_fields_and_unknown_names(device):
 def test_number_of_devices(device):
     with pytest.raises(ValueError, match="1 replicas of 2 partitions need 2 devices, not 1"):
         executables.compile_options([device], num_partitions=2)
+    for counts in ((0, 1), (1, 0), (-1, -1)):  # C++ would end the process
+        numbers = dict(zip(("num_replicas", "num_partitions"), counts, strict=True))
+        with pytest.raises(ValueError, match=f"at least 1, not {counts[0]} and {counts[1]}"):
+            executables.compile_options([], **numbers)
+        with pytest.raises(ValueError, match="must be at least 1"):
+            executables.any_compile_options(None, **numbers)
+    for shape in ((0, 0), (1, 0), (2, 2), (1,)):
+        with pytest.raises(ValueError, match="ids of the devices have shape"):
+            executables.any_compile_options(
+                np.zeros(shape, np.int32), num_replicas=1, num_partitions=1)
 
 
 # ---------------------------------------------------------------- questions

@@ -87,6 +87,9 @@ def test_treedef_tuple():
     one, two = registry.flatten([1, 2])[1], registry.flatten({"a": 1})[1]
     assert treedef_tuple([one, two]) == registry.flatten(([1, 2], {"a": 1}))[1]
     assert treedef_tuple(iter(())) == registry.flatten(())[1]
+    for wrong in (None, 1):  # None would end the process
+        with pytest.raises(TypeError, match=f"treedef_tuple takes PyTreeDefs, got .*{wrong}"):
+            treedef_tuple([one, wrong])
 
 
 @pytest.mark.parametrize(

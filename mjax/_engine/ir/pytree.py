@@ -298,10 +298,7 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
       >>> mjax.tree_util.treedef_tuple([mjax.tree.structure(1), mjax.tree.structure([2])])
       PyTreeDef((*, [*]))
     """
-    parts = list(treedefs)
-    if not {PyTreeDef}.issuperset(map(type, parts)):  # jaxlib crashes on None
-        raise TypeError(f"treedef_tuple takes PyTreeDefs, got {parts}.")
-    return trees.treedef_tuple(parts)
+    return trees.treedef_tuple(treedefs)
 
 
 def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Hashable]:
