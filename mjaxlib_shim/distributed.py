@@ -92,9 +92,8 @@ def _check_free(address: str) -> None:
         raise OSError(
             error.errno, f"{address} cannot be listened on: the host {host!r} is unknown"
         ) from None
-    failures = [error for place in found if (error := _failure(place[0], place[4]))]
-    taken = [error for error in failures if error.errno == errno.EADDRINUSE]
-    if taken:
+    failures = [each for place in found if (each := _failure(place[0], place[4]))]
+    if errno.EADDRINUSE in [each.errno for each in failures]:
         raise OSError(
             errno.EADDRINUSE,
             f"{address} cannot be listened on: port {port} is taken, by another program or an "
