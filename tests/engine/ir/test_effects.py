@@ -1,11 +1,13 @@
 """Effects: identity and equality, policies, what transformations read off them."""
 
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mjax
 from mjax import lax
+from mjax._engine.control.callback_primitives import IOEffect, OrderedIOEffect
 from mjax._engine.ir.effects import (
     QUESTIONS,
     Effect,
@@ -167,6 +169,12 @@ def test_the_table():
     assert rows.pop("checkpoint") == ["no", "yes"] and rows.pop("vmap") == ["yes", "no"]
     assert set(rows) == {q.functions for f, q in QUESTIONS.items()
                          if f not in ("remat", "batchable")}
+
+
+def test_the_page_about_effects_has_the_table():
+    ours = [mjax.debug.DebugEffect, mjax.debug.OrderedDebugEffect, IOEffect, OrderedIOEffect]
+    page = Path(mjax.__file__).parents[1] / "docs" / "effects.md"
+    assert policy_table(ours) in page.read_text()
 
 
 def test_tokens_are_named_by_the_policy_or_the_class():
