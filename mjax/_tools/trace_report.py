@@ -13,6 +13,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.monitoring import COMPILE, LOWER, TRACE
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import counted
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.spans import guards, recorders
 from mjax._engine.tracing.flat import describe_function, function_name
@@ -57,7 +58,7 @@ class TraceReport:
 
     Attributes:
       rows: a `TraceRow` for each call site and function, the slowest first.
-      wall: seconds for which it recorded.
+      wall: seconds for which it has recorded.
 
     Example:
       >>> with mjax.debug.trace_report() as report:
@@ -73,10 +74,10 @@ class TraceReport:
         self._record = self._entries.append
         recorders.append(self._record)
         self._start = time.perf_counter()
-        self.wall: float = 0.0
+        self._wall: float | None = None
 
     def _finish(self) -> None:
-        self.wall = time.perf_counter() - self._start
+        self._wall = self.wall
         recorders.remove(self._record)
         self._read = self._spans
         self._entries.clear()
@@ -84,6 +85,11 @@ class TraceReport:
     @property
     def _spans(self) -> list[Span]:
         return read(list(self._entries)) if self._read is None else self._read
+
+    @property
+    def wall(self) -> float:
+        """Seconds from its begin to its end, or until now."""
+        return time.perf_counter() - self._start if self._wall is None else self._wall
 
     @property
     def rows(self) -> list[TraceRow]:
@@ -105,14 +111,15 @@ class TraceReport:
 
     def __str__(self) -> str:
         rows = self.rows
-        lines = [("function", "traces", "equations", *_PHASES.values(), "seconds", "line")]
+        lines = [("function", "traces", "compilations", "equations", *_PHASES.values(), "seconds",
+                  "line")]
         for row in rows:
-            times = [f"{row.seconds[phase]:.3f}" for phase in _PHASES.values()]
-            lines.append((row.function, str(row.traces), str(row.equations), *times,
-                          f"{sum(row.seconds.values()):.3f}", row.site))
+            lines.append((row.function, str(row.traces), str(row.compilations), str(row.equations),
+                          *_times([row.seconds[phase] for phase in _PHASES.values()]), row.site))
+        traces, compiled = self._counts(rows)
         sums = [sum(row.seconds[phase] for row in rows) for phase in _PHASES.values()]
-        lines.append(("total", str(sum(row.traces for row in rows)), "",
-                      *(f"{s:.3f}" for s in sums), f"{sum(sums):.3f}", f"of {self.wall:.3f} s"))
+        lines.append(("total", str(traces), str(compiled), "", *_times(sums),
+                      f"of {self.wall:.3f} s"))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         text = []
         for line, found in zip(lines, [None, *rows, None], strict=True):
@@ -127,10 +134,14 @@ class TraceReport:
 
     def __repr__(self) -> str:
         rows = self.rows
-        traces, compiled = (sum(getattr(row, name) for row in rows)
-                            for name in ("traces", "compilations"))
+        traces, compiled = self._counts(rows)
         seconds = sum(sum(row.seconds.values()) for row in rows)
-        return f"<TraceReport: {traces} traces, {compiled} compilations, {seconds:.3f} s>"
+        return (f"<TraceReport: {counted(traces, 'trace')}, {counted(compiled, 'compilation')}, "
+                f"{seconds:.3f} s>")
+
+    @staticmethod
+    def _counts(rows: Sequence[TraceRow]) -> tuple[int, int]:
+        return sum(row.traces for row in rows), sum(row.compilations for row in rows)
 
     def json(self) -> str:
         """Rows and spans as JSON."""
@@ -162,6 +173,11 @@ class TraceReport:
             raise ValueError(msg)
         with open(path, "w", encoding="utf-8") as file:
             file.write(forms[form]())
+
+
+def _times(seconds: Sequence[float]) -> list[str]:
+    """Seconds by phase, and their sum."""
+    return [f"{s:.3f}" for s in (*seconds, sum(seconds))]
 
 
 def _span(span: Span, start: float) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def test_counts_and_equations():
     with mjax.debug.trace_report() as report:
         f(jnp.ones(3))
         f(jnp.ones(3))
-    assert re.fullmatch(r"<TraceReport: 2 traces, 1 compilations, \d.\d{3} s>", repr(report))
+    assert re.fullmatch(r"<TraceReport: 2 traces, 1 compilation, \d.\d{3} s>", repr(report))
     outer, inner = _row(report, "outer"), _row(report, "inner")
     assert (outer.traces, outer.compilations, outer.reasons) == (1, 1, ())
     assert (inner.traces, inner.compilations) == (1, 0)
@@ -89,6 +89,9 @@ def test_a_device_is_a_reason():
         f(moved)
     (row,) = report.rows
     assert (row.traces, row.compilations) == (0, 1)
+    head, line, *_ = str(report).splitlines()
+    assert head.split()[:3] == ["function", "traces", "compilations"]
+    assert line.split()[:3] == ["<lambda>", "0", "1"]
     assert "argument x: now committed to" in row.reasons[0]
 
 
@@ -154,6 +157,7 @@ def test_a_trace_that_was_not_kept_is_a_reason():
             mjax.clear_caches()
             f(jnp.ones(3))
         assert _row(report, "outer").traces == 2  # before it ends, too
+        assert 0 < sum(_row(report, "outer").seconds.values()) < report.wall
     (reason,) = _row(report, "outer").reasons
     assert reason.startswith("no argument, static value or setting: its last trace was not kept")
 

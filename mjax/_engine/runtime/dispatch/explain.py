@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DebugInfo
@@ -25,6 +27,8 @@ logger = logging.getLogger("mjax")
 
 #: The number of earlier traces, the last ones, among which the closest is looked for.
 _COMPARED = 64
+#: The number of characters of a static value that messages show.
+_LONGEST = 200
 #: The places of definition of functions whose traces were explained.
 _seen: set[str] = set()
 
@@ -192,15 +196,31 @@ def _static_differences(new: dict[Any, Any], old: dict[Any, Any]) -> list[str]:
 
 
 def _shown(form: Any) -> str:
-    """The value behind an `exact` form; None if there is none."""
+    """The value behind an `exact` form on one line; None if there is none."""
     if form is None:
         return "not given"
     kind, *parts = form
+    if isinstance(kind, tuple):  # of numbers and texts
+        return _repr(parts[0])
     if issubclass(kind, tuple):
-        return f"({', '.join(map(_shown, parts))},)"
-    if kind is float:
-        return repr(complex(parts[0]).real)
-    return repr(parts[0]) if len(parts) == 1 else f"a {kind.__name__} of other value"
+        return f"({', '.join(map(_shown, parts))}{',' * (len(parts) == 1)})"
+    if kind is frozenset:
+        return f"frozenset({{{', '.join(sorted(map(_shown, parts[0])))}}})"
+    if issubclass(kind, np.generic):
+        return repr(np.frombuffer(parts[1], parts[0])[0])
+    if issubclass(kind, (float, complex)):
+        value = complex(parts[0])
+        return repr(value.real if issubclass(kind, float) else value)
+    return _repr(parts[0])
+
+
+def _repr(value: Any) -> str:
+    """The repr of a user's value: a line, not too long."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:
+        return f"an object of {type(value).__name__} whose repr raises {type(error).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _what(a: Any, b: Any) -> str:

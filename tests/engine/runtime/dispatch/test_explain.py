@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax._engine.runtime.dispatch import explain
 
 X = np.arange(3, dtype=np.float32)
@@ -27,8 +28,18 @@ def logged(caplog):
     return records
 
 
+class Odd:
+    """A static value with this repr."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
 def scaled(tree, y=1.0, *, n=1):
-    return tree["a"] * n + y
+    return tree["a"] * (n if isinstance(n, (int, float)) else 1) + y
 
 
 @pytest.fixture
@@ -69,7 +80,12 @@ def test_values_of_static_arguments(f, logged):
     f({"a": X}, 2.0, n=2)
     logged()
     for n, expected in [(3, "now 3, before 2"), (2.0, "now 2.0, before 3"),
-                        (True, "now True, before 2.0"), (np.float32(2), "now a float32 of other")]:
+                        (True, "now True, before 2.0"), (np.float32(2), f"now {np.float32(2)!r}"),
+                        ((), "now (), before"), ((1, "a"), "now (1, 'a'), before ()"),
+                        ((1, 2.5), "now (1, 2.5)"), ((2.5,), "now (2.5,)"), (1 + 2j, "now (1+2j)"),
+                        (frozenset({3, 1}), "now frozenset({1, 3})"), (jnp.float32, "now "),
+                        (Odd("a\n b"), "now a b, before"), (Odd("c" * 999), f"now {'c' * 200}..."),
+                        (Odd(None), "now an object of Odd whose repr raises TypeError, bef")]:
         f({"a": X}, 2.0, n=n)
         (text,) = logged()
         assert f"static argument 'n': {expected}" in text, text
