@@ -30,7 +30,8 @@ from mjax._engine.tracing.flat import (
 )
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
-from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import pvary_p, sorted_axes
 from mjax._engine.transforms.batching import AxisData
 from mjax._engine.transforms.jvp import jvp_flat
 
@@ -129,7 +130,23 @@ class _LinearCallFrame(Frame):
             *consts, *fixed, *map(instantiate, cts), callee=transposed,
             transpose_thunk=Transpose(callee_again),
             num_callee_consts=len(consts) + params["num_callee_consts"], num_res=num_res)
-        return [None] * n + outs
+        return [None] * n + list(map(_summed, outs, args[n:]))
+
+
+def _summed(ct: Any, operand: Any) -> Any:
+    """A cotangent that varies along no more mesh axes than its operand does.
+
+    An operand that is the same on several devices gets what all of them contribute; a transpose
+    that sums by itself gives a cotangent that does not vary.
+    """
+    if type(operand) is not UndefinedPrimal:
+        return ct
+    over = typeof(ct).varying - operand.aval.to_tangent().varying
+    if not over:
+        return ct
+    transpose: Any = pvary_p.transpose  # the sum
+    (out,) = transpose(ct, operand, axes=sorted_axes(over))
+    return out
 
 
 _LinearCallFrame(linear_call_p, "callee")

@@ -15,6 +15,8 @@ from mjax._engine.control.custom.linear_call import linear_call_p
 from mjax._engine.ir.check import check_jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax.custom_derivatives import linear_call
+from mjax.sharding import Mesh
+from mjax.sharding import PartitionSpec as P
 from tests.engine.control.custom_programs import DX, XS, YS, X, Y, assert_same
 from tests.engine.reading import names
 
@@ -76,6 +78,22 @@ def test_closing_over_traced_values():
         assert mjax.grad(around(f))(2.0, 3.0) == 3
         assert around(mjax.grad(f, 1))(2.0, 3.0) == 10
         assert mjax.grad(around(mjax.grad(f, 1)))(2.0, 3.0) == 5
+
+
+@pytest.mark.parametrize("summed", [False, True], ids=["by the engine", "by the transpose"])
+def test_an_operand_that_is_the_same_on_all_devices(summed):
+    """Its cotangent is the sum of what the devices contribute, whoever sums."""
+    mesh = Mesh(np.array(mjax.devices()[:4]), ("i",))
+    over = (lambda ct: lax.psum(ct, "i")) if summed else same
+    f = mjax.shard_map(
+        lambda r, x: linear_call(lambda r, x: r[0] * x, lambda r, ct: over(7 * r[0] * ct), r, x),
+        mesh=mesh, in_specs=(P("i"), P()), out_specs=P("i"))
+    r = np.arange(12, dtype="f4").reshape(4, 3)
+    for around in (same, mjax.jit):
+        found = around(mjax.grad(lambda x: jnp.sum(f(r, x))))(np.ones(3, "f4"))
+        np.testing.assert_allclose(found, 7 * np.sum(r, 0))
+    again = mjax.linear_transpose(lambda x: f(r, x), np.ones(3, "f4"))(np.ones(12, "f4"))[0]
+    np.testing.assert_allclose(again, 7 * np.sum(r, 0))
 
 
 def test_in_a_scan_and_second_order():
