@@ -184,6 +184,8 @@ def _ragged_batch(axis: AxisData, args: Any, dims: Any, *, axis_name: Names,
     # elements for the same receiver are grouped together.
     operand, output, starts, send, places, receive = (
         batch_to_front(x, d, axis.size) for x, d in zip(args, dims, strict=True))
+    if axis.size == 0:
+        return output, 0
 
     def shifted(offsets: Any, rows: int) -> Any:
         kind = typeof(offsets).dtype

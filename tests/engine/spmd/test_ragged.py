@@ -115,6 +115,9 @@ def test_empty_results_and_operands():
     mapped = mjax.vmap(call("i"), axis_name="i")
     assert mapped(operand, output[:, :0], *rest).shape == (2, 0, 2)
     np.testing.assert_array_equal(mapped(operand[:, :0], output, *rest), output)
+    none = [np.stack([a] * 2)[:0] for a in (operand, output, *rest)]
+    batched = mjax.vmap(mjax.vmap(call("i")), 1, 1, axis_name="i")
+    assert batched(*none).shape == (0, *output.shape)
 
 
 @pytest.mark.parametrize(("change", "text"), [
