@@ -82,6 +82,10 @@ class BaseReport(Generic[FindingT]):
         """The object that was checked, as text."""
         raise NotImplementedError
 
+    def _declared(self, rule: str) -> str | None:
+        """Why a rule is an exception, as the author of the object declared."""
+        return None
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._headline()}>"
 
@@ -95,7 +99,10 @@ class BaseReport(Generic[FindingT]):
                 lines += _row(rule, f"WRONG: {finding.verdict}", finding.consequence,
                               finding.remedy, *place)
             reason = self.not_checked.get(rule)
-            if not found and rule in self.checked:
+            declared = self._declared(rule)
+            if not found and declared:
+                lines += _row(rule, f"declared: {declared}")
+            elif not found and rule in self.checked:
                 lines += _row(rule, f"right as far as it was checked: {reason}" if reason else
                               "right")
             elif not found and reason:

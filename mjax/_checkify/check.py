@@ -177,6 +177,9 @@ def _lowering(ctx: Any, *operands: Any, slots: Slots, debug: bool) -> list[Any]:
     return []
 
 
+check_p.deviates("lowering", "Compiled programs cannot raise: checkify gives them the error.")
+
+
 @check_p.def_jvp
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     check_p.bind(*primals, **params)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.platforms import names_of
 from mjax._engine.ir.dimensions import evaluate
 from mjax._engine.ir.effects import token_names
@@ -66,14 +66,9 @@ def _refuse(exported: Any, index: int, what: str, wanted: Any, given: Any) -> No
 
 call_exported_p.without("jvp", "Its program is an artifact: call it by Exported.call, which has "
                         "the derivatives that were exported.")
-
-
-@call_exported_p.def_batch
-def _no_batch(args: Any, dims: Any, *, exported: Any) -> Any:
-    raise LazyNotImplementedError(lambda: (
-        f"vmap of the exported {exported.fun_name}: its program is that of one element. Export "
-        "the batched function, jit(vmap(f)), with a symbolic batch size if that varies; or call "
-        "it for one element after the other, by lax.map."))
+call_exported_p.without("batch", "Its program is that of one element. Export the batched function, "
+                        "jit(vmap(f)), with a symbolic batch size if that varies; or call it for "
+                        "one element after the other, by lax.map.")
 
 
 @call_exported_p.def_lowering

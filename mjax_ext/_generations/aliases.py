@@ -103,12 +103,15 @@ class Alias(Primitive):
         return rule
 
     @property
-    def left_out(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Rule -> why it was left out of the target."""
-        return self.target.left_out
+    def exceptions(self) -> Mapping[str, str]:  # type: ignore[override]
+        """Rule -> why it was left out of the target, or deviates there."""
+        return self.target.exceptions
 
     def without(self, rule: str, reason: str) -> None:
         self.target.without(rule, reason)
+
+    def deviates(self, rule: str, reason: str) -> None:
+        self.target.deviates(rule, reason)
 
     def _refuse(self, field: str, rule: Any) -> None:
         try:

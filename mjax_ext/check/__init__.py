@@ -8,10 +8,11 @@ module:primitive`, in test suites `pytest -p mjax_ext.check.pytest_plugin`: see 
 from __future__ import annotations
 
 from mjax._engine.base.faces import face
+from mjax_ext._operands import Operands
 from mjax_ext._reports import WrongRulesError
 from mjax_ext.check._check import check_primitive
 from mjax_ext.check._report import Finding, Report
 
-__all__ = ["Finding", "Report", "WrongRulesError", "check_primitive"]
+__all__ = ["Finding", "Operands", "Report", "WrongRulesError", "check_primitive"]
 
 face("mjax_ext.check")

@@ -24,6 +24,7 @@ from mjax._engine.primitives.keys import random_unwrap_p, random_wrap_p
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.tracing.user_types import Packed, pack_p
+from mjax_ext._operands import Operands
 
 #: Arrays in NumPy.
 Arrays = list[Any]
@@ -68,6 +69,7 @@ class Application:
 
     Attributes:
       examples: the operands as they were given.
+      fit: makes operands belong together, or None (`Operands`).
       operands: what is known of each.
       places: the numbers of the operands that are arrays of NumPy in `values`.
       values: these arrays.
@@ -82,6 +84,7 @@ class Application:
         self.primitive = primitive
         self.params = params
         self.examples = list(examples)
+        self.fit = examples.fit if isinstance(examples, Operands) else None
         self.operands = [operand_of(example) for example in examples]
         self.places = [i for i, o in enumerate(self.operands) if o.kind not in ("fixed", "packed")]
         self.values: Arrays = [self.operands[i].value for i in self.places]
@@ -138,6 +141,8 @@ class Application:
                 value = new_ref_p.bind(value)
                 refs.append(value)
             operands[place] = value
+        if self.fit is not None:
+            operands = list(self.fit(*operands))
         outs = [as_numbers(out) for out in (bind or self.bind)(*operands)]
         contents = [freeze_p.bind(ref) for ref in refs
                     if self.primitive not in (freeze_p, free_ref_p)]

@@ -9,6 +9,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import describe_value
+from mjax_ext._operands import Operands
 from mjax_ext.check._batches import check_batch, check_batched_lowering
 from mjax_ext.check._derivatives import check_jvp, check_linearize, check_vjp
 from mjax_ext.check._devices import check_varying, check_varying_cotangents
@@ -76,12 +77,14 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
       primitive: the primitive.
       examples: the operands of one application: arrays of any shapes and dtypes, keys, references.
         Batches, tangents, zeros, and values of other signs and sizes are derived from them. If the
-        primitive takes some values only, such as symmetric matrices, the examples are of those.
+        primitive takes some values only, such as symmetric matrices, the examples are of those. If
+        it takes some combinations of operands only, one `Operands` stands for all of them.
       params: the params of the application.
 
     Returns:
       A report. `report.ok` says whether there are no findings; it prints as a table. An
-      exception that a rule raises is a finding.
+      exception that a rule raises is a finding. `report.declared` has what the primitive declares
+      of its rules by `p.without(rule, reason)` and `p.deviates(rule, reason)`.
 
     Raises:
       TypeError: `primitive` is not a primitive, or an example is not an array.
@@ -99,6 +102,8 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
         msg = (f"check_primitive takes a primitive, got {primitive!r} of type "
                f"{type(primitive).__name__}.")
         raise TypeError(msg)
+    if len(examples) == 1 and isinstance(examples[0], Operands):
+        examples = examples[0]
     for i, example in enumerate(examples):
         if not _is_operand(example):
             msg = (f"check_primitive: example {i} must be an array, or another value that the "

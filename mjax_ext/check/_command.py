@@ -9,7 +9,9 @@ from typing import Any
 
 from mjax._engine.tracing.primitive import Primitive
 from mjax_ext._arguments import called, named, parser_of
+from mjax_ext._operands import examples_of
 from mjax_ext.check._check import check_primitive
+from mjax_ext.check._report import Report
 from mjax_ext.core._examples import declare
 from mjaxlib_shim.starting import show
 
@@ -21,7 +23,8 @@ def main(arguments: Sequence[str]) -> int:
     """Prints a report for each application.
 
     Returns:
-      0 without findings, 1 with some, 2 if there is nothing to check.
+      0 without findings, 1 with some or with declarations that no example bears out, 2 if there
+      is nothing to check.
     """
     parser = parser_of(
         "check", "Checks the rules of a primitive against each other and against independent "
@@ -37,10 +40,20 @@ def main(arguments: Sequence[str]) -> int:
     primitive = named(parser, options.primitive)
     if not isinstance(primitive, Primitive):
         parser.error(f"{options.primitive} is {primitive!r}, which is not a primitive.")
-    reports = [check_primitive(primitive, *operands, **params)
+    reports = [check_primitive(primitive, *examples_of(operands), **params)
                for operands, params in _applications(parser, primitive, options.examples)]
-    show("\n\n".join(map(str, reports)))
-    return int(not all(report.ok for report in reports))
+    texts = [*map(str, reports), *_untrue(primitive, reports)]
+    show("\n\n".join(texts))
+    return int(len(texts) > len(reports) or not all(report.ok for report in reports))
+
+
+def _untrue(primitive: Primitive, reports: Sequence[Report]) -> list[str]:
+    """What the primitive declares to deviate, and no report has found to."""
+    return [f"primitive {primitive.name!r} declares that {rule!r} deviates ({why}), which no "
+            "example shows: remove the declaration, or add an example."
+            for rule, why in primitive.exceptions.items()
+            if any(rule in report.checked for report in reports)
+            and not any(rule in report.declared for report in reports)]
 
 
 def _applications(parser: argparse.ArgumentParser, primitive: Primitive, name: str | None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
@@ -15,7 +16,7 @@ RULES = {
     "impl": "the implementation",
     "lowering": "the lowering",
     "effects": "the effects",
-    "determinism": "whether rules give the same each time",
+    "determinism": "the determinism of the rules",
     "batch": "the batching rule",
     "jvp": "the jvp rule",
     "linearize": "the linearize rule, or linearization by the jvp rule",
@@ -66,6 +67,8 @@ class Report(BaseReport[Finding]):
       findings: the faults.
       checked: the rules that were checked and found right.
       not_checked: rule -> why it was not checked, or not to the end.
+      declared: rule -> the author's reason why it is not there (`p.without`), or deviates and was
+        found to (`p.deviates`). These are no findings.
 
     Example:
       >>> from mjax_ext.check import check_primitive
@@ -77,12 +80,18 @@ class Report(BaseReport[Finding]):
 
     rules: ClassVar[Iterable[str]] = RULES
     primitive: Any
+    declared: dict[str, str]
 
     def __init__(self, primitive: Any, application: str, findings: Sequence[Finding],
-                 checked: Sequence[str], not_checked: dict[str, str]):
+                 checked: Sequence[str], not_checked: dict[str, str],
+                 declared: Mapping[str, str] = MappingProxyType({})):
         super().__init__(findings, checked, not_checked)
+        self.declared = dict(declared)
         self.primitive = primitive
         self.application = application
+
+    def _declared(self, rule: str) -> str | None:
+        return self.declared.get(rule)
 
     def _subject(self) -> str:
         return f"primitive {self.primitive.name!r}"

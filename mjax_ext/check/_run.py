@@ -13,6 +13,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyNoDerivativeError
 from mjax._engine.base.records import Record
 from mjax._engine.tracing import rule_errors
+from mjax._engine.tracing.exceptions import has_rule
 from mjax._engine.tracing.rule_errors import where
 from mjax_ext.check._application import Application
 from mjax_ext.check._report import RULES, Finding, Report
@@ -70,6 +71,7 @@ class Run:
       unusable: the rules that were found so wrong that checks which need them mean nothing.
       checked: the rules that steps have checked to their end.
       not_checked: rule -> why not.
+      declared: rule -> why it deviates on purpose, for those that were found to.
       facts: what steps leave to later ones.
       active: how many checks are running.
     """
@@ -84,6 +86,7 @@ class Run:
         self.unusable: set[str] = set()
         self.checked: dict[str, None] = {}
         self.not_checked: dict[str, str] = {}
+        self.declared: dict[str, str] = {}
         self.facts: dict[str, Any] = {}
 
     # -- steps --
@@ -100,9 +103,18 @@ class Run:
                 self._take(steps)
         finally:
             Run.active -= 1
-        return Report(self.primitive, str(self.application), self.findings, list(self.checked),
-                      {rule: why for rule, why in self.not_checked.items()
-                       if rule not in self.wrong()})
+        declared = dict(self.declared)
+        for rule, why in self.primitive.exceptions.items():
+            if not has_rule(self.primitive, rule):
+                declared[rule] = why
+            elif rule in self.checked and rule not in declared:
+                self.not_checked[rule] = (
+                    f"it is declared to deviate, which these examples do not show: {why}")
+        other = {*self.wrong(), *declared}
+        return Report(self.primitive, str(self.application), self.findings,
+                      [rule for rule in self.checked if rule not in declared],
+                      {rule: why for rule, why in self.not_checked.items() if rule not in other},
+                      declared)
 
     def _take(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -110,8 +122,8 @@ class Run:
                 continue
             lost = next(filter(None, map(self.lost, step.needs)), None)
             if lost is not None:
-                self.not_checked.setdefault(step.rule, (
-                    f"it needs {RULES[lost]}, which is wrong."))
+                said = "deviates on purpose" if lost in self.declared else "is wrong"
+                self.not_checked.setdefault(step.rule, f"it needs {RULES[lost]}, which {said}.")
                 continue
             try:
                 with self.blaming(step.rule, "the check"):
@@ -137,6 +149,14 @@ class Run:
 
     # -- findings --
 
+    def deviates(self, rule: str) -> bool:
+        """Whether the author declared that a rule deviates, as it was found to."""
+        reason = self.primitive.exceptions.get(rule)
+        if reason is None:
+            return False
+        self.declared[rule] = reason
+        return True
+
     def forget(self, rule: str) -> None:
         """Takes the finding back that a rule got last."""
         if self.findings and self.findings[-1].rule == rule:
@@ -145,16 +165,17 @@ class Run:
 
     def report(self, rule: str, verdict: str, remedy: str, consequence: str = "",
                usable: bool = False) -> None:
-        """Adds a finding.
+        """Adds a finding, unless the author declared that the rule deviates.
 
         Args:
           rule: the rule.
           verdict, remedy, consequence: see `Finding`.
           usable: whether checks that need the rule may go on.
         """
-        self.findings.append(Finding(
-            self.primitive, rule, verdict, consequence or CONSEQUENCES[rule], remedy,
-            self.place(rule)))
+        if not self.deviates(rule):
+            self.findings.append(Finding(
+                self.primitive, rule, verdict, consequence or CONSEQUENCES[rule], remedy,
+                self.place(rule)))
         if not usable:
             self.unusable.add(rule)
 
@@ -188,13 +209,15 @@ class Run:
         except (Stop, Refusal):
             raise
         except LazyNoDerivativeError as error:
+            if self.deviates(at_fault := self.rule_named(error) or rule):
+                self.unusable.add(at_fault)
             raise Refusal(f"{what} is refused: {first_lines(error)}") from None
         except Exception as error:
             at_fault = self.rule_named(error) or rule
             if at_fault in self.unusable:
                 raise Stop from None
             if isinstance(error, NotImplementedError) and _MISSING.match(str(error)):
-                if (reason := self.primitive.left_out.get(at_fault)) is not None:
+                if (reason := self.primitive.exceptions.get(at_fault)) is not None:
                     raise Refusal(f"its author left it out: {reason}") from None
                 self.report_missing(at_fault, error)
                 raise Stop from None

@@ -44,9 +44,11 @@ def check_transpose(run: Run) -> str | None:
             for group, zeros in groups.items():
                 _check_group(run, group, [_with_zeros(v, zeros) for v in values], allowed)
     run.facts["allowed"] = allowed if groups else 0.0
+    none = all(zeros is False for zeros in found.values())
+    if none and application.fit is not None:
+        return "operands that belong together do not show whether the primitive is linear."
     # a frame and primitive_from_function derive the rule for all primitives, linear or not
-    if all(zeros is False for zeros in found.values()) and p.frame is None and (
-            "transpose" not in p.derived):
+    if none and p.frame is None and "transpose" not in p.derived:
         run.fault("transpose", "there is a rule, but the primitive is linear in none of its "
                   "operands.", "Remove the rule, or compare the implementation with what you mean: "
                   "only linear operations have transposes.",

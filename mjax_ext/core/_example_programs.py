@@ -20,6 +20,7 @@ from mjax.experimental.custom_partitioning import custom_partitioning
 from mjax.experimental.layout import Layout, with_layout_constraint
 from mjax.sharding import Mesh, SingleDeviceSharding
 from mjax.sharding import PartitionSpec as P
+from mjax_ext._operands import Operands
 from mjax_ext.core import primitives as p
 
 #: Types of arrays with values.
@@ -148,6 +149,11 @@ def _solved(a: Any, b: Any) -> Any:
         lambda matvec, b: jnp.linalg.solve(a.T, b))
 
 
+def _of_one_matrix(a: Any, *others: Any) -> tuple[Any, ...]:
+    """The operands of `_solved`: each of its four programs has the matrix."""
+    return a, a, a, a, others[-1]
+
+
 def _ragged(x: Any, y: Any) -> Any:
     return lax.ragged_dot(x, y, jnp.array([2, 0, 3], "int32"))
 
@@ -201,11 +207,17 @@ def _checked(x: Any) -> Any:
 
 
 def _sent(x: Any) -> Any:
-    """Each device sends its first row, or none, to each."""
-    rows = jnp.arange(lax.axis_size("i"), dtype="int32")
-    sizes = jnp.where(rows == 0, 1, 0)
-    return lax.ragged_all_to_all(x, x, 0 * rows, sizes, rows, jnp.where(
-        lax.axis_index("i") == 0, 1, 0) + 0 * rows, axis_name="i")
+    """Each device sends a row, or none, to each."""
+    ones = jnp.ones(lax.axis_size("i"), "int32")
+    return lax.ragged_all_to_all(*_of_one_exchange(x, x, ones, ones, ones, ones), axis_name="i")
+
+
+def _of_one_exchange(x: Any, out: Any, starts: Any, send: Any, *others: Any) -> tuple[Any, ...]:
+    """Operands of `ragged_all_to_all` that say the same: each device has a row for each sender."""
+    vary = 0 * lax.axis_index("i")
+    send = send % 2 + vary
+    return (x, out, starts % x.shape[0] + vary, send, 0 * send + lax.axis_index("i"),
+            lax.all_to_all(send, "i", 0, 0, tiled=True))
 
 
 class _Doubled(hijax.VJPHiPrimitive):
@@ -268,6 +280,16 @@ def _turned(x: Any) -> Any:
     size = lax.axis_size("i")
     return lax.ppermute(x, "i", [(k, (k + 1) % size) for k in range(size)])
 
+
+#: name -> what makes its operands belong together.
+_FITS: dict[str, Callable[..., tuple[Any, ...]]] = {
+    "custom_linear_solve": _of_one_matrix, "ragged_all_to_all": _of_one_exchange}
+
+#: name -> a further application, in which what the first one deviates in does not matter.
+_FURTHER: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "check": ((ZERO,), {"slots": (), "debug": True}),
+    "rng_uniform": (Operands((X[0], X[0]), lambda a, b: (a, a)), {"shape": (3,)}),
+}
 
 #: name -> a program that applies it, and its arguments.
 _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -403,6 +425,8 @@ _PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: np.sin(x), mjax.ShapeDtypeStruct((3,), "float32"), x,
         vmap_method="sequential"), (X,)),
     "call_hi_primitive": (lambda x: _Doubled(mjax.typeof(x))(x), (X,)),
+    "call_hi_primitive_linearized": (
+        lambda x: mjax.linearize(_Doubled(mjax.typeof(x)), x)[1](x), (X,)),
     # users' types
     "pack": (lambda x: p.pack_p.bind(x, 2 * x, aval=_TWO), (X,)),
     "unpack": (lambda x: p.unpack_p.bind(p.pack_p.bind(x, 2 * x, aval=_TWO)), (X,)),
@@ -436,3 +460,7 @@ APPLIED = {_NAMED[name]: application for name, application in [
     *_APPLIED.items()]}
 #: Primitive -> a program that applies it, and its arguments.
 PROGRAMS = {_NAMED[name]: program for name, program in _PROGRAMS.items()}
+#: Primitive -> operands and params of a further application, for the few that have one.
+FURTHER = {_NAMED[name]: application for name, application in _FURTHER.items()}
+#: Primitive -> what makes its operands belong together, for the few that need it.
+FITS = {_NAMED[name]: fit for name, fit in _FITS.items()}

@@ -18,6 +18,7 @@ from mjax._engine.ir.schema import Example
 from mjax._engine.ir.types import ShapedArray
 from mjax._engine.tracing.primitive import Primitive
 from mjax_ext._drawn import drawn
+from mjax_ext._operands import Operands
 
 Application = tuple[Primitive, list[Any], dict[str, Any]]
 
@@ -38,7 +39,9 @@ def _examples(primitive: Primitive) -> list[Example]:
         return []
     f, args = table.PROGRAMS[primitive]
     found = _applications(mjax.make_jaxpr(f)(*args), args)
-    return [next((operands, params) for p, operands, params in found if p is primitive)]
+    operands, params = next((o, params) for p, o, params in found if p is primitive)
+    first = Operands(operands, table.FITS.get(primitive)), params
+    return [first, *([table.FURTHER[primitive]] if primitive in table.FURTHER else [])]
 
 
 def _applications(jaxpr: Jaxpr, args: Sequence[Any]) -> Iterator[Application]:

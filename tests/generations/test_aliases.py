@@ -124,11 +124,11 @@ def fresh(name):
 def test_a_rule_is_left_out_of_the_primitive_behind():
     p, alias = fresh("alias_without")
     alias.without("batch", "Loop over it.")
-    assert p.left_out == alias.left_out == {"batch": "Loop over it."}
+    assert p.exceptions == alias.exceptions == {"batch": "Loop over it."}
     with pytest.raises(MissingRuleError, match="left out on purpose: Loop over it"):
         mjax.vmap(lambda x: p.bind(x, x, new=2))(jnp.ones(3))
     batching.primitive_batchers[alias] = lambda args, dims, *, old: (args, dims)
-    assert not p.left_out
+    assert not p.exceptions
 
 
 def test_rules_that_are_given_to_an_alias_receive_the_former_params():

@@ -264,6 +264,10 @@ def _select_and_scatter_batch(axis: AxisData, args: Any, dims: Any, **params: An
     return select_and_scatter_p.bind(operand, source, args[2], **batch_windows(params, dim)), dim
 
 
+select_and_scatter_p.without("jvp", "Its programs may choose and combine in any way: differentiate "
+                             "reduce_window_max, or reduce_window_min.")
+
+
 # ---- operations that a primitive reduces by --------------------------------------------
 
 

@@ -49,6 +49,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 
 geqrf_p = EnginePrimitive("geqrf", params={}, multiple_results=True)
 define_matrix_types(geqrf_p, (2,), "fc", lambda shape: [shape, (min(shape),)])
+geqrf_p.without("jvp", "It is a part of a decomposition: differentiate qr.")
 
 
 def _by_geqrf(a: Any, *, platform: str = "cpu") -> list[Any]:
@@ -97,6 +98,7 @@ geqp3_p = EnginePrimitive("geqp3", params={}, multiple_results=True)
 define_matrix_types(
     geqp3_p, (2,), "fc", lambda shape: [shape, shape[1:], (min(shape),)],
     lambda dtype: [dtype, INT32, dtype])
+geqp3_p.without("jvp", "Its pivots jump as the matrix changes: differentiate qr.")
 
 
 def _pivoted(a: Any) -> list[Any]:
@@ -248,6 +250,7 @@ def _check_product(a: tuple[int, ...], taus: tuple[int, ...]) -> list[tuple[int,
 
 
 define_matrix_types(householder_product_p, (2, 1), "fc", _check_product)
+householder_product_p.without("jvp", "It is a part of a decomposition: differentiate qr.")
 
 
 def _by_orgqr(a: Any, taus: Any, *, platform: str = "cpu") -> Any:
@@ -311,6 +314,7 @@ def _check_multiply(a: tuple[int, ...], taus: tuple[int, ...], c: tuple[int, ...
 
 
 define_matrix_types(ormqr_p, (2, 1, 2), "fc", _check_multiply)
+ormqr_p.without("jvp", "It is a part of a decomposition: differentiate qr, and the product.")
 
 
 def _multiplied(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:

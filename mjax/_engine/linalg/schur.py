@@ -29,6 +29,7 @@ def _schur_shapes(shape: tuple[int, ...], *, compute_schur_vectors: bool, **_: A
 
 
 define_matrix_types(schur_p, (2,), "fc", _schur_shapes)
+schur_p.without("jvp", "The decomposition is not unique: differentiate eig, or eigh.")
 
 
 def _by_gees(x: Any, *, compute_schur_vectors: bool, sort_eig_vals: bool, select_callable: Any
@@ -89,6 +90,7 @@ def _hessenberg_shapes(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 define_matrix_types(hessenberg_p, (2,), "fc", _hessenberg_shapes)
+hessenberg_p.without("jvp", "The decomposition is not unique: differentiate eig or qr.")
 
 
 def _by_gehrd(a: Any) -> list[Any]:
@@ -142,6 +144,7 @@ def _tridiagonal_shapes(shape: tuple[int, ...], *, lower: bool) -> list[tuple[in
 define_matrix_types(
     tridiagonal_p, (2,), "fc", _tridiagonal_shapes,
     lambda dtype, **_: [dtype, real_of(dtype), real_of(dtype), dtype])
+tridiagonal_p.without("jvp", "The decomposition is not unique: differentiate eigh.")
 
 
 def _by_sytrd(a: Any, *, lower: bool, platform: str = "cpu") -> list[Any]:

@@ -335,8 +335,8 @@ def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZER
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 
 
-# Without derivatives: steps between floats are not a smooth function of them.
 nextafter_p = define_elementwise("nextafter", ("f", "f"), "chlo.next_after")
+nextafter_p.without("jvp", "Steps between floats are not a smooth function of them.")
 
 
 @boundary

@@ -105,6 +105,9 @@ def _rng_bit_generator_batch(args: Any, dims: Any, *, shape: Any, **params: Any)
     return [concatenate([reshape(advanced, typeof(first).shape), rest], 0), bits], [0, 0]
 
 
+rng_bit_generator_p.deviates("batch", "The first key generates the numbers of the whole batch.")
+
+
 @boundary
 def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = _uint32,
                       algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT) -> tuple[Any, Any]:
@@ -155,6 +158,12 @@ def _rng_uniform_type(a: Any, b: Any, *, shape: tuple[int, ...]) -> ShapedArray:
 def _rng_uniform_lowering(ctx: Any, a: Any, b: Any, *, shape: tuple[int, ...]) -> Any:
     return [hlo.rng(a, b, constant(np.array(shape, np.int64)),
                     hlo.RngDistributionAttr.get("UNIFORM"))]
+
+
+rng_uniform_p.deviates("determinism", "Its numbers come from a state of the device.")
+for _rule in "jvp", "batch":
+    rng_uniform_p.without(_rule, "Its numbers come from a state of the device: draw from the "
+                          "standard interval, outside of the transformation, and scale them.")
 
 
 @boundary

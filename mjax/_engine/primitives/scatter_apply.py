@@ -33,6 +33,10 @@ def _scatter_apply_lowering(lowering: Any, operand: Any, indices: Any, updates: 
                         lambda old, new: lowering.inline(update_jaxpr, old), **params)
 
 
+scatter_apply_p.without("jvp", "Where indices repeat, it applies the function as often. For others "
+                        "it is x.at[i].set(f(x[i])), which has derivatives.")
+
+
 def _trace_update(func: Callable[[Any], Any], dtype: Any) -> Any:
     """The jaxpr of a function of one scalar, made once for each function and dtype."""
     cache, aval = programs_of(func), ShapedArray((), dtype)

@@ -340,6 +340,7 @@ stop_gradient_p.def_abstract_eval(lambda x: x)
 stop_gradient_p.def_lowering(lambda ctx, x: [x])
 stop_gradient_p.def_batch(lambda args, dims: (stop_gradient_p.bind(args[0]), dims[0]))
 define_zero_jvp(stop_gradient_p)
+stop_gradient_p.deviates("jvp", "Its derivative is zero: that is what it is for.")
 
 
 @boundary

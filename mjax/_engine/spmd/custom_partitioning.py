@@ -17,8 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.errors import (
-    LazyNoDerivativeError,
-    LazyNotImplementedError,
     LazyTypeError,
     LazyValueError,
     UnexpectedTracerError,
@@ -31,7 +29,6 @@ from mjax._engine.control.trace_body import stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_structure
-from mjax._engine.ir.source import here
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.custom_call_ir import custom_call
 from mjax._engine.spmd.partitioned_calls import TARGET, PartitionedCall, mesh_of, rule_for
@@ -39,7 +36,7 @@ from mjax._engine.spmd.sharding_rules import SdyShardingRule, rule_of_text
 from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.primitive import EnginePrimitive
-from mjax._engine.tracing.rule_errors import applied_at, carriers
+from mjax._engine.tracing.rule_errors import carriers
 
 # Its types are those of the program in its params.
 custom_partitioning_p: EnginePrimitive = EnginePrimitive("custom_partitioning", params={
@@ -70,24 +67,12 @@ def _cast_varying(given: Any, *, call: Jaxpr, **params: Any) -> Any:
     return wanted, {**params, "call": widened(call, wanted)}
 
 
-def _refuse(what: str, remedy: str, error: Any = LazyNoDerivativeError) -> Callable[..., Any]:
-    """A rule that says what to do in its place."""
-
-    def rule(*args: Any, **params: Any) -> Any:
-        source = here()
-        raise error(lambda: (
-            f"{what}: its partition is that of the function itself. {remedy} around it, of "
-            f"functions that have partitions of their own if necessary.\n{applied_at(source)}"))
-
-    return rule
-
-
-custom_partitioning_p.def_jvp(_refuse("custom_partitioning has no derivative",
-                                      "Give one by custom_jvp or custom_vjp"))
-custom_partitioning_p.def_transpose(_refuse("custom_partitioning has no transpose",
-                                            "Give one by custom_vjp or linear_call"))
-custom_partitioning_p.def_batch(_refuse("custom_partitioning cannot be batched",
-                                        "Give its batch by custom_vmap", LazyNotImplementedError))
+for _rule, _remedy in (("jvp", "a derivative by custom_jvp or custom_vjp"),
+                       ("transpose", "a transpose by custom_vjp or linear_call"),
+                       ("batch", "a batch by custom_vmap")):
+    custom_partitioning_p.without(_rule, (
+        f"Its partition is that of the function itself. Give it {_remedy} around it, of functions "
+        "that have partitions of their own if necessary."))
 
 
 class custom_partitioning:  # a decorator

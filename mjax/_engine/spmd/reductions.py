@@ -191,6 +191,9 @@ _MIN = _define("pmin", reduce_min_p, _extremum_ir("minimum", highest))
 psum_p, psum_invariant_p = _SUM.over_names, _SUM.invariant
 pmax_p, pmax_invariant_p = _MAX.over_names, _MAX.invariant
 pmin_p, pmin_invariant_p = _MIN.over_names, _MIN.invariant
+for _p in pmax_p, pmin_p, pmax_invariant_p, pmin_invariant_p:
+    _p.without("jvp", "JAX does not have one either: gather the axis with lax.all_gather, and "
+               "reduce rows of that.")
 define_linear(psum_p, lambda ct, x, **params: psum_p.bind(ct, **params))
 
 

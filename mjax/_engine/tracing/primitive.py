@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal
 
 from mjax._engine.base.errors import LazyArgumentError
@@ -16,12 +15,12 @@ from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
+from mjax._engine.tracing.exceptions import Exceptions
 from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
 from mjax._engine.tracing.registration import (
     BEFORE,
     CALLS,
-    check_left_out,
     check_platform,
     check_rule,
     check_rules,
@@ -30,6 +29,7 @@ from mjax._engine.tracing.registration import (
     note_owner,
     refuse_derived,
     refuse_examples,
+    take_back,
 )
 from mjax._engine.tracing.rule_errors import (
     missing_rule,
@@ -50,7 +50,7 @@ registry: weakref.WeakSet[Primitive] = weakref.WeakSet()
 _RULES = tuple(field for field in CALLS if field != "lowering")
 
 
-class Primitive:
+class Primitive(Exceptions):
     """A primitive operation.
 
     Rules follow JAX's signatures, for the engine's own primitives as for users':
@@ -124,8 +124,6 @@ class Primitive:
     on_objects = False
     #: Whether references may be operands, although it has neither a rule `discharge` nor a frame.
     takes_references = False
-    #: Rule -> why its author left it out (`without`).
-    left_out: Mapping[str, str] = MappingProxyType({})
     schema: Schema | None
     impl: Rule | None
     #: Gives (avals, effects); `def_abstract_eval` adapts rules that give avals only.
@@ -426,6 +424,8 @@ class Primitive:
 
     def undefine(self, field: str) -> None:
         """Removes a rule, if there is one; its results are forgotten."""
+        if getattr(self, field) is not None:
+            take_back(self, field)
         object.__setattr__(self, field, None)
         if field == "staging":
             self.types = ProgramCache()
@@ -433,31 +433,6 @@ class Primitive:
         self.compared = not self.own or bool(self.foreign)
         self.derived.discard(field)
         self._forget()
-
-    def without(self, rule: str, reason: str) -> None:
-        """States that a rule is left out on purpose; removes it, if there is one.
-
-        The error for the missing rule then gives the reason in place of a template, and so does
-        `mjax_ext.explain`. The checker does not report it. Defining the rule takes this back.
-
-        Args:
-          rule: `jvp`, `transpose` or `batch`.
-          reason: one sentence for users, which says what to do instead.
-
-        Raises:
-          ValueError: the rule is not one of these, or the reason is empty.
-
-        Example:
-          >>> from mjax_ext import core
-          >>> p = core.Primitive("roll_dice")
-          >>> p.without("jvp", "Dice have no derivative: take their expectation.")
-          >>> p.rules()["jvp"]
-          'left out: Dice have no derivative: take their expectation.'
-        """
-        check_left_out(self, rule, reason)
-        for field in filter(None, (rule, BEFORE.get(rule))):
-            self.undefine(field)
-        self.left_out = {**self.left_out, rule: reason}
 
     def __setattr__(self, name: str, value: Any) -> None:
         """An assignment to a rule defines it."""

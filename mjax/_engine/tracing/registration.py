@@ -304,26 +304,6 @@ def check_platform(primitive: Any, platform: str | None) -> None:
         raise NotImplementedError(msg)
 
 
-#: The rules that an author may leave out on purpose.
-_OPTIONAL = ("jvp", "transpose", "batch")
-
-
-def check_left_out(primitive: Any, rule: str, reason: str) -> None:
-    """Refuses a rule that cannot be left out, and a reason that says nothing.
-
-    Raises:
-      ValueError: names the primitive.
-    """
-    if rule not in _OPTIONAL:
-        msg = (f"primitive {primitive.name!r} cannot be without {rule!r}: only the rules "
-               f"{', '.join(_OPTIONAL)} are left out on purpose.")
-        raise ValueError(msg)
-    if not isinstance(reason, str) or not reason.strip():
-        msg = (f"primitive {primitive.name!r} is without the {rule_name(rule)}: say why in a "
-               f"sentence for its users, not {reason!r}.")
-        raise ValueError(msg)
-
-
 def note_owner(primitive: Any, field: Any, rule: Any, derived: bool = False) -> None:
     """Notes whose a rule is, as it is set.
 
@@ -344,9 +324,14 @@ def note_owner(primitive: Any, field: Any, rule: Any, derived: bool = False) -> 
         ours = derived and primitive.frame is not None
     (primitive.foreign.discard if ours else primitive.foreign.add)(field)
     primitive.compared = not primitive.own or bool(primitive.foreign)
-    if primitive.left_out:
-        name = _INSTEAD.get(field, field)
-        primitive.left_out = {k: why for k, why in primitive.left_out.items() if k != name}
+    take_back(primitive, field)
+
+
+def take_back(primitive: Any, field: Any) -> None:
+    """Forgets what was declared about a rule, as another one takes its place, or none."""
+    if primitive.exceptions:
+        name = "lowering" if isinstance(field, tuple) else _INSTEAD.get(field, field)
+        primitive.exceptions = {k: why for k, why in primitive.exceptions.items() if k != name}
 
 
 # ---- primitives of one name ------------------------------------------------------------

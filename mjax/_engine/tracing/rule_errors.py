@@ -171,7 +171,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
     """
     row, names = RULES[rule], tuple(params)
     source, body = source or here(), _body_of(primitive, params)
-    reason = primitive.left_out.get(rule)
+    reason = primitive.exceptions.get(rule)
 
     def text() -> str:
         if reason is not None:

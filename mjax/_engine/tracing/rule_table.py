@@ -41,13 +41,17 @@ def rules_of(primitive: Any) -> Rules:
     for field, without in _WITHOUT.items():
         used = "axis_batch" if field == "batch" and primitive.batch is None else field
         rule = getattr(primitive, used)
-        reason = primitive.left_out.get(field)
+        reason = primitive.exceptions.get(field)
         table[field] = (where(rule) if rule is not None else
                         without(primitive) if reason is None else f"left out: {reason}")
         if rule is not None and used in primitive.derived:
             table[field] = f"derived at {table[field]}"
+        if rule is not None and reason is not None:
+            table[field] += f", deviates: {reason}"
     for platform, rule in (primitive.lowerings or {None: None}).items():
         table[f"lowering[{platform or 'any'}]"] = (
             "missing" if rule is None else
             f"derived from {where(rule)}" if is_traceable(rule) else where(rule))
+    for name in {"lowering", "determinism"} & primitive.exceptions.keys():
+        table[name] = f"deviates: {primitive.exceptions[name]}"
     return table

@@ -148,6 +148,8 @@ def _implicit_derivative(t: Any, out: Any, keys: Any, a: Any, *, log_space: bool
 
 
 define_jvp_from_result(random_gamma_p, ZERO, _implicit_derivative)
+random_gamma_p.deviates("jvp", "It is that of the distribution's quantiles, not that of the "
+                        "sampler, which rejects numbers.")
 
 # ---- the distribution ------------------------------------------------------------------
 

@@ -260,8 +260,8 @@ def test_derivatives_and_batches_are_given_around_it():
     batched = mjax.custom_batching.custom_vmap(lambda x: sine(x))
     batched.def_vmap(lambda size, given, x: (sine(x), True))
     np.testing.assert_allclose(mjax.vmap(lambda x: batched(x))(x), np.sin(X), rtol=1e-5, atol=1e-5)
-    for transform, text in ((mjax.grad(lambda x: sine(x).sum()), "has no derivative.*custom_jvp"),
-                            (mjax.vmap(lambda x: sine(x)), "cannot be batched.*custom_vmap")):
+    for transform, text in ((mjax.grad(lambda x: sine(x).sum()), "no jvp rule(.|\n)*custom_jvp"),
+                            (mjax.vmap(lambda x: sine(x)), "no batching rule(.|\n)*custom_vmap")):
         with pytest.raises(NotImplementedError, match=text) as caught:
             transform(X)
         assert __file__ in str(caught.value)

@@ -367,7 +367,7 @@ def test_defining_a_rule_takes_back_that_it_is_left_out(rule, define):
     p = scale()
     p.without(rule, "For now.")
     define(p)
-    assert not p.left_out and "left out" not in p.rules()[rule]
+    assert not p.exceptions and "left out" not in p.rules()[rule]
 
 
 def test_leaving_out_removes_derived_rules():
@@ -386,3 +386,47 @@ def test_leaving_out_removes_derived_rules():
 def test_what_cannot_be_left_out(rule, reason, text):
     with pytest.raises(ValueError, match=text):
         scale().without(rule, reason)
+
+
+# ---- rules that deviate ----------------------------------------------------------------
+
+
+def test_a_rule_that_deviates_stays_and_gives_its_reason():
+    p = scale()
+    p.def_abstract_eval(lambda x, *, by: x)
+    p.def_batch(lambda args, dims, *, by: (p.bind(*args, by=by), dims[0]))
+    batch = p.batch
+    p.deviates("batch", "Scales are those of one element.")
+    p.deviates("determinism", "Scales wear out.")
+    assert p.batch is batch and p.exceptions.keys() == {"batch", "determinism"}
+    assert p.rules()["batch"].endswith(", deviates: Scales are those of one element.")
+    assert p.rules()["determinism"] == "deviates: Scales wear out."
+
+
+@pytest.mark.parametrize("define", [
+    lambda p: p.def_batch(lambda args, dims, *, by: (args[0], dims[0])),
+    lambda p: p.undefine("batch"),
+    lambda p: batching.defvectorized(p)])
+def test_another_rule_takes_back_that_it_deviates(define):
+    p = scale()
+    p.def_batch(lambda args, dims, *, by: (args[0], dims[0]))
+    p.deviates("batch", "For now.")
+    define(p)
+    assert not p.exceptions and "deviates" not in p.rules()["batch"]
+
+
+def test_another_lowering_takes_back_that_it_deviates():
+    p = scale()
+    p.def_lowering(lambda ctx, x, *, by: [x])
+    p.deviates("lowering", "For now.")
+    p.def_lowering(lambda ctx, x, *, by: [x], platform="tpu")
+    assert not p.exceptions
+
+
+@pytest.mark.parametrize(("rule", "reason", "text"), [
+    ("dce", "For now.", "primitive 'scale' cannot deviate in 'dce'"),
+    ("jvp", "For now.", r"does not have a rule 'jvp' .*scale_p.without\('jvp', reason\)"),
+    ("determinism", " ", "primitive 'scale' deviates in the determinism rule: say why")])
+def test_what_cannot_deviate(rule, reason, text):
+    with pytest.raises(ValueError, match=text):
+        scale().deviates(rule, reason)

@@ -227,7 +227,8 @@ REFUSED = {
     **dict.fromkeys(("debug_callback", "inspect_sharding", "io_callback", "pure_callback"),
                     "'callback' holds a function"),
     "call_exported": "class Exported", "device_put": "class Device", "shard_map": "class Mesh",
-    "sharding_constraint": "class SingleDeviceSharding", "call_hi_primitive": "'_prim' holds",
+    "sharding_constraint": "class SingleDeviceSharding",
+    **dict.fromkeys(("call_hi_primitive", "call_hi_primitive_linearized"), "'_prim' holds"),
     **dict.fromkeys(("pack", "unpack"), "Two"),
 }
 

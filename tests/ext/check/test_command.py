@@ -11,7 +11,7 @@ import pytest
 import mjax
 from mjax_ext import core
 from mjax_ext.__main__ import COMMANDS, main
-from mjax_ext.check import check_primitive
+from mjax_ext.check import Operands, check_primitive
 from tests.ext.check import faults
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +33,15 @@ def run(*arguments):
     return main(["check", *arguments])
 
 
+def rule_that_conforms():
+    p = faults.product("commanded to deviate")
+    p.deviates("batch", "Once it did.")
+    p.def_schema({}, examples=[((faults.X, faults.Y), {}), (
+        Operands((faults.X, faults.X), lambda x, y: (x, x)), {})])
+    return p
+
+
+CONFORMS = rule_that_conforms()
 HERE = "tests.ext.check.test_command"
 
 
@@ -48,6 +57,13 @@ def test_examples_of_the_schema(capsys):
     assert "commanded by schema(float32[2,3], float32[2,3])" in capsys.readouterr().out
     assert run("mjax_ext.core.primitives:neg_p") == 0
     assert "neg(float32[3])" in capsys.readouterr().out
+
+
+def test_a_declaration_that_no_example_shows(capsys):
+    assert run(f"{HERE}:CONFORMS") == 1
+    said = capsys.readouterr().out
+    assert said.count(", no findings: ") == 2
+    assert "declares that 'batch' deviates (Once it did.), which no example shows" in said
 
 
 @pytest.mark.parametrize(("arguments", "text"), [

@@ -1,0 +1,42 @@
+"""Operands that belong together: the examples of primitives that do not take any others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Operands(tuple[Any, ...]):
+    """The operands of one application, of which only some combinations make sense.
+
+    The checker derives other values, batches and tangents from examples, each operand by itself.
+    Offsets then no longer belong to sizes, nor a factorization to its matrix. `fit` makes operands
+    belong together again: the checker applies the primitive to what it gives, everywhere.
+
+    Args:
+      operands: arrays of any shapes and dtypes, as `check_primitive` takes them.
+      fit: from operands to operands of the same types, which belong together; traceable, and made
+        of operations other than the primitive. Those that belong together already stay.
+
+    Example:
+      >>> from mjax_ext.check import Operands, check_primitive
+      >>> from mjax_ext.core.primitives import clamp_p
+      >>> x = np.array([0.5, -1.0, 2.0], "float32")
+      >>> ordered = lambda low, x, high: (jnp.minimum(low, high), x, jnp.maximum(low, high))
+      >>> check_primitive(clamp_p, Operands((x - 1, x, x + 1), ordered)).ok
+      True
+    """
+
+    __module__ = "mjax_ext.check"
+    fit: Callable[..., Sequence[Any]] | None
+
+    def __new__(cls, operands: Sequence[Any], fit: Callable[..., Sequence[Any]] | None = None
+                ) -> Operands:
+        self = super().__new__(cls, operands)
+        self.fit = fit
+        return self
+
+
+def examples_of(operands: Sequence[Any]) -> Sequence[Any]:
+    """The arguments that stand for operands in a call of `check_primitive`."""
+    return [operands] if isinstance(operands, Operands) else operands

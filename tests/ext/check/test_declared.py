@@ -1,0 +1,117 @@
+"""Rules that deviate on purpose, and operands that belong together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mjax import lax
+from mjax_ext import core
+from mjax_ext.check import Operands, check_primitive
+from mjax_ext.interpreters import ad, batching
+from mjax_ext.interpreters.mlir import hlo
+from tests.ext.check.faults import X, Y, changed, on_square, product, twice, without_second
+
+WRONG = {"jvp": twice, "batch": on_square, "transpose": without_second}
+
+
+# ---- rules that deviate ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("declared", WRONG)
+def test_a_declaration_exempts_one_rule(declared):
+    p = product("wrong in three ways")
+    for rule, change in WRONG.items():
+        made = getattr(changed(rule, change)(), rule)
+        getattr(p, f"def_{rule}")(made)
+    p.deviates(declared, "It is meant.")
+    report = check_primitive(p, X, Y)
+    assert {f.rule for f in report.findings} == WRONG.keys() - {declared}, report
+    assert report.declared == {declared: "It is meant."}
+    assert f"{declared:<15}declared: It is meant." in str(report)
+    assert declared not in report.checked and declared not in report.not_checked
+
+
+def test_rules_that_need_one_that_deviates():
+    """Linearization and transposes are those of the derivative, whatever that is."""
+    p = changed("jvp", twice)()
+    p.deviates("jvp", "It is meant.")
+    report = check_primitive(p, X, Y)
+    assert report.ok and {"linearize", "transpose", "recompute"} <= {*report.checked}, report
+    p = changed("jvp", twice)()
+    p.def_linearize(lambda nonzeros, x, y: (p.bind(x, y), True, [x, y], lambda xy, dx, dy: lax.mul(
+        dx, xy[1])))
+    p.deviates("jvp", "It is meant.")
+    report = check_primitive(p, X, Y)
+    assert [f.rule for f in report.findings] == ["linearize"], report
+
+
+def test_a_lowering_that_refuses():
+    p = product("refusing", lowering=lambda p: lambda ctx, x, y: [][0])
+    p.deviates("lowering", "It is evaluated alone.")
+    report = check_primitive(p, X, Y)
+    assert report.ok and report.declared.keys() == {"lowering"}, report
+    assert {"batch", "jvp", "transpose", "dce"} <= {*report.checked}
+    assert report.not_checked["varying"] == "it needs the lowering, which deviates on purpose."
+
+
+def test_results_that_vary():
+    numbers = np.random.default_rng(0)
+    p = product("noisy", without=("lowering",), impl=lambda p: (
+        lambda x, y: x * y + numbers.standard_normal(np.shape(x)).astype("float32")))
+    assert [f.rule for f in check_primitive(p, X, Y).findings] == ["lowering", "determinism"]
+    p.deviates("determinism", "It is noise.")
+    report = check_primitive(p, X, Y)
+    assert [f.rule for f in report.findings] == ["lowering"], report
+    assert report.declared == {"determinism": "It is noise."}
+
+
+def test_a_declaration_that_examples_do_not_show():
+    p = product()
+    p.deviates("batch", "Once it did.")
+    report = check_primitive(p, X, Y)
+    assert report.ok and not report.declared and "batch" in report.checked
+    assert "right as far as it was checked: it is declared to deviate, which these" in str(report)
+
+
+# ---- operands that belong together -------------------------------------------------------
+
+
+N = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], np.float32)
+
+
+def times(name="times", factor=1.0):
+    """`x * y`, given `2 * y` too: the lowering computes `x * (2y - y)`."""
+    p = core.Primitive(name)
+    p.def_impl(lambda x, y, twice: np.asarray(x) * np.asarray(y))
+    p.def_abstract_eval(lambda x, y, twice: core.ShapedArray(x.shape, x.dtype))
+    p.def_lowering(lambda ctx, x, y, twice: hlo.MulOp(x, hlo.subtract(twice, y)).results)
+    p.def_jvp(lambda xs, dots: (p.bind(*xs), lax.add(
+        lax.mul(ad.instantiate_zeros(dots[0]), lax.mul(lax.full_like(xs[1], factor), xs[1])),
+        lax.mul(ad.instantiate_zeros(dots[1]), xs[0]))))
+    batching.primitive_batchers[p] = lambda args, dims: (p.bind(*[
+        batching.bdim_at_front(x, d, batch_size(args, dims)) for x, d in zip(args, dims)]), 0)
+    return p
+
+
+def batch_size(args, dims):
+    return next(np.shape(x)[d] for x, d in zip(args, dims) if d is not None)
+
+
+def test_operands_that_belong_together():
+    fit = lambda x, y, twice: (x, y, lax.add(y, y))
+    report = check_primitive(times(), X, N, 2 * N)
+    assert {f.rule for f in report.findings} == {"impl"}, report
+    report = check_primitive(times(), Operands((X, N, 2 * N), fit))
+    assert report.ok and {"batch", "jvp", "lowering", "varying"} <= {*report.checked}, report
+    report = check_primitive(times(factor=2.0), Operands((X, N, 2 * N), fit))
+    assert [f.rule for f in report.findings] == ["jvp"], report
+
+
+def test_they_are_a_tuple():
+    operands = Operands([X, Y])
+    assert operands == (X, Y) and operands.fit is None
+    assert isinstance(product().bind(*operands), np.ndarray)
+    with pytest.raises(TypeError, match="example 0 must be an array"):
+        check_primitive(product(), operands, X)
+    assert check_primitive(core.primitives.mul_p, Operands((2.0, 3.0))).ok
