@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.util import counted
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.runtime.dispatch.make_jaxpr import make_jaxpr
-from mjax._engine.tracing.flat import check_callable
-from mjax._tools.graphs import Graph, graph_of
+from mjax._tools.graphs import Graph, graph_of, printable
 from mjax._tools.layered import svg
 
 _SHAPES = {"input": "ellipse", "constant": "ellipse", "output": "ellipse", "equation": "box",
@@ -39,7 +39,7 @@ class Drawing:
         graph = self._graph
         lines = [f"digraph {_quoted(graph.name)} {{", "  node [fontname=monospace];",
                  "  edge [fontname=monospace, fontsize=10];"]
-        lines += [f"  n{i} [label={_quoted(chr(10).join(node.label))}, shape={_SHAPES[node.kind]}, "
+        lines += [f"  n{i} [label={_quoted(*node.label)}, shape={_SHAPES[node.kind]}, "
                   f"tooltip={_quoted(node.title)}];" for i, node in enumerate(graph.nodes)]
         lines += [f"  n{source} -> n{target} [label={_quoted(label)}];"
                   for (source, target), label in graph.edges.items()]
@@ -60,7 +60,7 @@ class Drawing:
         Raises:
           ValueError: its name ends otherwise.
         """
-        kind = os.path.splitext(path)[1]
+        kind = os.path.splitext(os.fspath(path))[1].lower()
         if kind not in (".svg", ".dot", ".gv"):
             msg = f"draw: the file has to end with .svg, .dot or .gv; it is {os.fspath(path)!r}."
             raise ValueError(msg)
@@ -71,7 +71,7 @@ class Drawing:
         return self.svg
 
     def __repr__(self) -> str:
-        return f"<Drawing of {self._graph.name}: {len(self._graph.nodes)} nodes>"
+        return f"<Drawing of {self._graph.name}: {counted(len(self._graph.nodes), 'node')}>"
 
 
 @boundary
@@ -109,10 +109,12 @@ def draw(function: Callable[..., Any] | Jaxpr, *args: Any, max_nodes: int = 60,
             msg = "draw: a jaxpr takes no arguments here: its types are known."
             raise TypeError(msg)
         return Drawing(graph_of(function, max_nodes))
-    check_callable("draw", function)
+    if not callable(function):
+        msg = f"draw expects a function or a jaxpr, got {function!r} of {type(function).__name__}."
+        raise TypeError(msg)
     return Drawing(graph_of(make_jaxpr(function)(*args, **kwargs), max_nodes))
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _quoted(*lines: str) -> str:
+    escaped = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(escaped) + '"'

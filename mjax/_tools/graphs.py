@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.records import Record
+from mjax._engine.base.util import counted
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from mjax._engine.ir.source import plain, source_info_of, summarize, user_frame
@@ -89,6 +90,11 @@ def graph_of(jaxpr: Jaxpr, max_nodes: int) -> Graph:
                  {edge: _label(found) for edge, found in types.items()})
 
 
+def printable(text: str) -> str:
+    """A text without control characters and halves of surrogates, which files cannot hold."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 class _Flat:
     """The equations of a program in a row, those of jitted functions in their places."""
 
@@ -164,7 +170,7 @@ def _node(group: _Group, steps: Sequence[_Step]) -> Node:
     if len(group.steps) == 1:
         return steps[group.steps[0]].node
     names = [name for name in group.prefix[-2:] if name]
-    return Node("scope", (*names, f"{len(group.steps)} equations"), "/".join(group.prefix))
+    return Node("scope", (*names, counted(len(group.steps), "equation")), "/".join(group.prefix))
 
 
 def _join(types: dict[tuple[int, int], list[str]], source: int, target: int, text: str) -> None:
@@ -189,7 +195,8 @@ def _label_of(eqn: Any) -> tuple[str, ...]:
     if literals:
         lines[0] += f" {literals}"
     if inner:
-        lines.append(f"of {' and '.join(map(str, inner))} equations")
+        before = "".join(f"{n} and " for n in inner[:-1])
+        lines.append(f"of {before}{counted(inner[-1], 'equation')}")
     return tuple(lines)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
-from mjax._tools.graphs import Graph, Node
+from mjax._engine.base.util import counted
+from mjax._tools.graphs import Graph, Node, printable
 
 _CHARACTER, _LINE, _PADDING = 7.3, 15, 8
 _LABEL_CHARACTER, _LABEL_LINE = 6.1, 12
@@ -99,7 +100,7 @@ def svg(graph: Graph) -> str:
     wide = max((layout.x[n] + w / 2 for n, w in enumerate(layout.width)), default=0) + _PADDING
     tall = len(layout.layers) * (layout.height + _LAYER) - _LAYER + 2 * _PADDING
     parts = [*_edges(graph, layout, wide), *_nodes(graph, layout)]
-    title = escape(f"{graph.name}: {len(graph.nodes)} nodes")
+    title = _text(f"{graph.name}: {counted(len(graph.nodes), 'node')}")
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{tall:.0f}" '
             f'viewBox="0 0 {wide:.0f} {tall:.0f}" font-family="monospace" font-size="12">'
             f'<title>{title}</title><rect width="100%" height="100%" fill="white"/>'
@@ -125,7 +126,7 @@ def _edges(graph: Graph, layout: _Layout, wide: float) -> Iterable[str]:
         x, y = _place(label, points[0], points[1], others, wide)
         yield (f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" '
                f'font-size="10" fill="#333" stroke="white" stroke-width="3" '
-               f'paint-order="stroke">{escape(label)}</text>')
+               f'paint-order="stroke">{_text(label)}</text>')
 
 
 #: The middle of a label, and the half of its width.
@@ -155,14 +156,18 @@ def _nodes(graph: Graph, layout: _Layout) -> Iterable[str]:
         fill, stroke, radius = _LOOKS[node.kind]
         width, height = layout.width[n], _height(node)
         x, y = layout.x[n], layout.y[n]
-        yield (f'<g class="{node.kind}"><title>{escape(node.title)}</title>'
+        yield (f'<g class="{node.kind}"><title>{_text(node.title)}</title>'
                f'<rect x="{x - width / 2:.1f}" y="{y - height / 2:.1f}" width="{width:.1f}" '
                f'height="{height}" rx="{radius}" fill="{fill}" stroke="{stroke}"/>')
         top = y - _LINE * (len(node.label) - 1) / 2 + 4
         for i, line in enumerate(node.label):
             yield (f'<text x="{x:.1f}" y="{top + i * _LINE:.1f}" '
-                   f'text-anchor="middle" fill="black">{escape(line)}</text>')
+                   f'text-anchor="middle" fill="black">{_text(line)}</text>')
         yield "</g>"
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
 
 
 def _width(node: Node) -> float:

@@ -62,6 +62,12 @@ def test_repr():
     assert repr(mjax.debug.draw(_f, *ARGS)) == "<Drawing of _f: 7 nodes>"
 
 
+def test_one_thing_is_not_several():
+    nodes, _ = _dot(mjax.debug.draw(lambda x: lax.map(jnp.sin, x), jnp.ones(3)))
+    assert repr(mjax.debug.draw(lambda: 1.0)) == "<Drawing of <lambda>: 1 node>"
+    assert "scan\\nof 1 equation" in nodes.values()
+
+
 def test_nested_programs_are_counted():
     def f(x):
         return lax.cond(x > 0, lambda x: jnp.sin(x) + 1, jnp.cos, x)
@@ -140,6 +146,19 @@ def test_texts_are_escaped():
     groups, _, _ = _svg(drawing)
     assert ("scope", ['<"&\\>', "2 equations"]) in [(k, [t[0], t[-1]]) for k, t in groups]
     assert '"<' in groups[0][1][0] and '\\"<' in drawing.dot
+
+
+def test_characters_that_files_cannot_hold(tmp_path):
+    def f(x):
+        with mjax.named_scope("a\n\x01b"):
+            return mjax.named_call(lambda x: x + 1, name="\ud800")(x) * 2
+
+    drawing = mjax.debug.draw(f, 1.0, max_nodes=1)
+    drawing.save(tmp_path / "a.SVG")
+    drawing.save(tmp_path / "a.dot")
+    ElementTree.parse(tmp_path / "a.SVG")
+    text = (tmp_path / "a.dot").read_text("utf-8")
+    assert 'label="a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b' in text
 
 
 def test_files(tmp_path):

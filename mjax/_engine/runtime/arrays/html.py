@@ -18,7 +18,7 @@ _TALL = "max-height:24em;overflow:auto;margin:0"
 
 def array_html(array: Any) -> str:
     """Values, dtype, shape and sharding of an array."""
-    title = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    title = f"{array.dtype}[{','.join(map(str, array.shape))}]"
     weak = " weakly typed" if array.weak_type else ""
     head = f'<div><b>{escape(title)}</b>{weak} on {escape(_where(array))}</div>'
     several = len(array.sharding.flat_devices) > 1
