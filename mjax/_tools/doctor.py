@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from mjax._tools.variables import settings, variable_of, variables
+from mjax._tools.variables import mentions, settings, variable_of, variables
 from mjaxlib_shim import examination as trial
 from mjaxlib_shim.__main__ import GATES, about, heading, table, verdict, wrong_gates
 from mjaxlib_shim.examination import Examination, Finding
@@ -32,6 +32,8 @@ _OTHERS = (*_REQUIREMENTS, "scipy", "safetensors", "treescope", "jax")
 #: The text for a failure of each stage.
 _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be read",
          _DEVICES: "no device can be used", _COMPUTES: "no program can be run"}
+_USAGE = """%(prog)s [-h] [--json]
+       %(prog)s trace ..."""
 _DESCRIPTION = (
     "Says what is installed and set, what is wrong, and which command mends it. It works where "
     "mjax cannot be imported, too. The exit status is 0 if mjax can be used here, and else 1.")
@@ -45,7 +47,7 @@ _PLUGIN_GROUP = "jax_plugins"
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the report; the exit status is 1 if mjax cannot be used here."""
-    parser = argparse.ArgumentParser(prog="python -m mjax", description=_DESCRIPTION,
+    parser = argparse.ArgumentParser(prog="python -m mjax", usage=_USAGE, description=_DESCRIPTION,
                                      epilog=_EPILOG)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
@@ -142,7 +144,7 @@ def _parent(folder: str) -> str:
 def _of_mjax(stage: str, examination: Examination) -> Finding:
     outcome = examination.outcomes[stage]
     text = f"{_SAID[stage]} ({outcome['error']}: {outcome['message'].strip()})."
-    named = [v.name for v in variables(os.environ) if v.name in outcome["message"]]
+    named = [v.name for v in variables(os.environ) if mentions(outcome["message"], v.name)]
     if stage == _DEVICES and not named:
         named = [v for v in ("MJAX_PLATFORMS", "JAX_PLATFORMS", "MJAX_PLATFORM_NAME",
                              "JAX_PLATFORM_NAME") if os.environ.get(v)][:1]

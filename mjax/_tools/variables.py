@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -83,6 +84,13 @@ def variable_of(flag: str, environ: Mapping[str, str]) -> str:
     """The variable that sets a flag."""
     names = [prefix + flag.upper() for prefix in PREFIXES]
     return next((name for name in names if environ.get(name)), names[0])
+
+
+def mentions(message: str, variable: str) -> bool:
+    """Whether a message names a variable, or the flag that it sets."""
+    flag = variable.partition("_")[2].lower()
+    return variable in message or (
+        flag in _FLAGS and re.search(rf"\b{flag}\b", message) is not None)
 
 
 def _of_flag(flag: Flag) -> str:

@@ -80,11 +80,20 @@ CASES = {
     "a value that the engine refuses": (
         {"variables": {"MJAX_DEFAULT_PRNG_IMPL": "dice"}}, False,
         ["default_prng_impl must be one of"], "unset MJAX_DEFAULT_PRNG_IMPL"),
+    "a number of devices": (
+        {"variables": {"MJAX_NUM_CPU_DEVICES": "0"}}, False,
+        ["mjax cannot be imported (ValueError: num_cpu_devices must be at least 1"],
+        "unset MJAX_NUM_CPU_DEVICES"),
+    "no execution": (
+        {"variables": {"JAX_NO_EXECUTION": "1"}}, False, ["no program can be run (RuntimeError: "],
+        "unset JAX_NO_EXECUTION"),
     "a platform": ({"variables": {"JAX_PLATFORMS": "abacus"}}, False,
                    ["platform 'abacus' is not available"], "unset JAX_PLATFORMS"),
     "XLA_FLAGS": ({"variables": {"XLA_FLAGS": "--xla_no_such_flag=1"}}, False,
                   ["in XLA_FLAGS: --xla_no_such_flag=1"], "unset XLA_FLAGS"),
     # Usable:
+    "a transfer guard": (
+        {"variables": {"MJAX_TRANSFER_GUARD": "disallow_explicit"}}, True, ["cpu:0"], None),
     "a plugin that does not load": (
         {"files": {"jax_plugins/abacus/__init__.py": "raise OSError('no libabacus.so')",
                    "abacus-2.0.0.dist-info/METADATA": _metadata("abacus"),
@@ -105,7 +114,8 @@ CASES = {
          "MJAX_TRANSFER_GARD: did you mean MJAX_TRANSFER_GUARD?", "did you mean XLA_FLAGS?",
          "unset JAX_ENABLE_X46", "XLA_MY_PASSWORD=<hidden>"], None),
 }
-_LATE = ("a value that the engine refuses", "a platform", "XLA_FLAGS")
+_LATE = ("a number of devices", "no execution", "a value that the engine refuses", "a platform",
+         "XLA_FLAGS")
 
 
 @pytest.mark.parametrize("name", [
@@ -234,6 +244,7 @@ def test_help_names_the_other_command(capsys):
     with pytest.raises(SystemExit):
         doctor.main(["--help"])
     text = " ".join(capsys.readouterr().out.split())
+    assert "python -m mjax trace ..." in text.partition("Says what")[0]
     assert "`python -m mjax trace script.py`" in text and "exit status is 0 if mjax can" in text
 
 

@@ -26,7 +26,7 @@ def _labels(page):
 def test_an_array():
     x = jnp.array([[1.5, -2.0], [0.0, 4.0]])
     page = Page(x._repr_html_())
-    assert page.text == f"float32[2, 2] on cpu:{x.device.id}" + np.array2string(
+    assert page.text == f"float32[2,2] on cpu:{x.device.id}" + np.array2string(
         np.asarray(x), separator=", ")
     assert page.pictures == []
     assert "weakly typed" in jnp.asarray(1.0)._repr_html_()
