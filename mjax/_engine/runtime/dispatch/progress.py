@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 #: Seconds after which there is a line, and after which it is written anew.
@@ -31,8 +32,10 @@ class progress:
         self.thread = None
         if _is_terminal(self.stream):
             self.done, self.start = threading.Event(), time.perf_counter()
-            self.thread = threading.Thread(target=self._show, daemon=True)
-            self.thread.start()
+            thread = threading.Thread(target=self._show, daemon=True)
+            with suppress(RuntimeError):  # too many threads, or the interpreter ends
+                thread.start()
+                self.thread = thread
 
     def __exit__(self, *error: object) -> None:
         if self.thread is not None:

@@ -56,6 +56,17 @@ def test_only_terminals_have_one(quick, monkeypatch, stream, term):
     assert stream is None or stream.getvalue() == ""
 
 
+def test_no_thread_no_line(quick, monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with progress("compiling f"):
+        time.sleep(0.1)
+    assert sys.stderr.getvalue() == ""
+
+
 def test_a_closed_stream_has_none(monkeypatch):
     stream = io.StringIO()
     stream.close()
