@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FunctionType
 from typing import Any
 
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import boundary, is_engine_file
 from mjax._engine.base.monitoring import COMPILE, LOWER, TRACE
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import counted
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.spans import guards, recorders
-from mjax._engine.tracing.flat import describe_function, function_name
+from mjax._engine.tracing.flat import describe_function, function_name, is_partial
 from mjax._tools.spans import Span, read
 
 _PHASES = {TRACE: "trace", LOWER: "lower", COMPILE: "compile"}
@@ -212,27 +214,68 @@ def trace_report() -> Iterator[TraceReport]:
         report._finish()
 
 
+def _kind(function: Any) -> tuple[Any, ...]:
+    """What functions have in common that are defined anew: the code of each that one wraps, and
+    what transformations and `partial` were given, as far as it can be compared."""
+    parts: list[Any] = []
+    while function is not None:
+        if is_partial(function):
+            parts += _compared(function.args, *sorted(function.keywords.items()))
+            function = function.func
+        else:
+            parts += _code(function)
+            function = getattr(function, "__wrapped__", None)
+    return tuple(parts)
+
+
+def _code(function: Any) -> list[Any]:
+    """The code of a function, and what one of a transformation closes over."""
+    codes, held = [], []
+    waiting = [function]
+    for inner in waiting:
+        code = getattr(inner, "__code__", None)
+        if code in codes:
+            continue
+        codes.append(code or function_name(inner))
+        if code is not None and is_engine_file(code.co_filename):
+            values = inspect.getclosurevars(inner).nonlocals.values()
+            waiting += [v for v in values if isinstance(v, FunctionType)
+                        and is_engine_file(v.__code__.co_filename)]
+            held += [v for v in values if not callable(v)]
+    return [*codes, *_compared(*held)]
+
+
+def _compared(*values: Any) -> list[Any]:
+    found = []
+    for value in values:
+        with suppress(TypeError):  # it is not hashable
+            hash(value)
+            found.append(value)
+    return found
+
+
 class _NoRetrace:
     """Refuses second traces, of this thread, of functions that are not the library's."""
 
     def __init__(self) -> None:
         self._thread = threading.get_ident()
-        self._places: set[str] = set()
+        self._traced: set[tuple[Any, ...]] = set()
 
     def __call__(self, function: Callable[..., Any], reasons: Sequence[str]) -> None:
         """Told of each trace before it begins."""
         if threading.get_ident() != self._thread or (
                 getattr(function, "__module__", None) or "").startswith("mjax."):
             return
-        place = describe_function(function)
-        if not reasons and place not in self._places:
-            self._places.add(place)
+        kind = _kind(function)
+        if not reasons and kind not in self._traced:
+            self._traced.add(kind)
             return
         why = "\n".join(f"  {line}" for line in reasons) or (
-            "  another function of this place was traced: it is defined or decorated anew for "
+            "  another function with this code was traced: it is defined or decorated anew for "
             "each call")
         msg = (f"no_retrace: {function_name(function)} would be traced again, for the call at "
-               f"{summarize(current_traceback())}. The function is {place}.\n{why}")
+               f"{summarize(current_traceback())}. The function is "
+               f"{describe_function(function)}.\n{why}")
         raise RuntimeError(msg)
 
 
@@ -240,7 +283,8 @@ class _NoRetrace:
 def no_retrace() -> Iterator[None]:
     """Refuses to trace a jitted function that was traced before, in this thread: for tests.
 
-    First traces are allowed, of each function and place of definition.
+    First traces are allowed, of each function. One that is defined or decorated anew has the code
+    of another, and counts as that one.
 
     Raises:
       RuntimeError: in the body of the `with` statement: a function is traced again. The message

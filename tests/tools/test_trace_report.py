@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import gc
 import json
 import os
@@ -299,6 +300,26 @@ def test_functions_defined_anew_are_refused():
     with mjax.debug.no_retrace(), pytest.raises(RuntimeError, match="defined or decorated anew"):
         for _ in range(2):
             mjax.jit(lambda x: x + 1)(1.0)
+
+
+def test_functions_of_other_code_are_others():
+    def loss(x):
+        return jnp.sum(x * x)
+
+    x = jnp.ones((2, 3))
+    with mjax.debug.no_retrace():
+        for f in (loss, mjax.grad(loss), mjax.vmap(loss), mjax.vmap(loss, in_axes=1),
+                  mjax.vmap(mjax.grad(loss)), mjax.value_and_grad(loss)):
+            mjax.jit(f)(x)
+        mjax.jit(lambda x: x + 1)(x), mjax.jit(lambda x: x + 1)(x)
+        for axis in (0, 1):
+            mjax.jit(functools.partial(jnp.sum, axis=axis))(x)
+        with pytest.raises(RuntimeError, match="defined or decorated anew"):
+            for _ in range(2):
+                mjax.jit(functools.partial(lambda x, y: x + y, y=x))(x)
+        with pytest.raises(RuntimeError, match="defined or decorated anew"):
+            for step in range(2):
+                mjax.jit(mjax.grad(lambda x, step=step: jnp.sum(x) * step))(x)
 
 
 def test_other_threads_may_trace():
