@@ -8,6 +8,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import export, lax
+from mjax.errors import InconclusiveDimensionOperation
 
 FLOAT = "float32"
 
@@ -174,3 +175,14 @@ def test_gradients_of_indexing(case):
     for n in 1, 2, 5:
         x = numbers(n, 3)
         np.testing.assert_allclose(exported.call(x), mjax.grad(f)(x), rtol=1e-5)
+
+
+def test_symbols_that_no_argument_has():
+    b, c = export.symbolic_shape("b, c")
+    for f in (lambda x: x * b, lambda x: lax.full((b,), x), lambda x: jnp.zeros((2, b))):
+        with pytest.raises(InconclusiveDimensionOperation, match="dimension b, but .* no symbols"):
+            mjax.jit(f)(1.0)
+    with pytest.raises(InconclusiveDimensionOperation,
+                       match=r"dimension c \+ b, but .* only the symbols \['b'\]"):
+        export.export(mjax.jit(lambda x: x * (x.shape[0] + c)))(
+            mjax.ShapeDtypeStruct((b,), np.float32))

@@ -109,8 +109,12 @@ def partition_list(which: Sequence[bool], values: Sequence[T]) -> tuple[list[T],
     """
     falses: list[T] = []
     trues: list[T] = []
-    for flag, value in zip(which, values, strict=True):
-        (trues if flag else falses).append(value)
+    try:
+        for flag, value in zip(which, values, strict=True):
+            (trues if flag else falses).append(value)
+    except ValueError:
+        check_count("partition_list", "which", which, values, "value")
+        raise
     return falses, trues
 
 
@@ -136,7 +140,7 @@ def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) 
       A list.
 
     Raises:
-      StopIteration: `falses` or `trues` has too few elements.
+      ValueError: `falses` or `trues` has too few elements, or too many.
       TypeError: an argument cannot be iterated over.
 
     Example:
@@ -144,7 +148,17 @@ def merge_lists(which: Sequence[bool], falses: Sequence[T], trues: Sequence[T]) 
       ['a', 'b', 'c']
     """
     false_iter, true_iter = iter(falses), iter(trues)
-    return [next(true_iter) if flag else next(false_iter) for flag in which]
+    try:
+        merged = [next(true_iter) if flag else next(false_iter) for flag in which]
+    except StopIteration:
+        pass
+    else:
+        if next(false_iter, NOT_GIVEN) is next(true_iter, NOT_GIVEN) is NOT_GIVEN:
+            return merged
+    flags = list(map(bool, which))
+    msg = (f"merge_lists: `which` has {flags.count(False)} false and {flags.count(True)} true "
+           f"flags, but there are {len(falses)} `falses` and {len(trues)} `trues`.")
+    raise ValueError(msg)
 
 
 def canonicalize_axis(axis: Any, ndim: int) -> int:

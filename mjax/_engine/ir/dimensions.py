@@ -16,6 +16,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import InconclusiveDimensionOperation, LazyValueError
 from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.dimension_bounds import bounds
@@ -228,7 +230,9 @@ class DimExpr:
 
     def __pow__(self, power: Any) -> Any:
         if type(power) is not int:
-            return sockets.dimension_value(self) ** power
+            if not isinstance(power, np.integer):
+                return sockets.dimension_value(self) ** power
+            power = int(power)
         if power < 0:
             msg = f"symbolic dimensions do not have negative powers: {self} ** {power}."
             raise ValueError(msg)
@@ -426,9 +430,8 @@ def max_dim(d1: Any, d2: Any) -> Any:
 
     Raises:
       ValueError: they are symbolic, and of different scopes.
-      TypeError: they cannot be compared, or one is symbolic and the other an array.
-      ConcretizationTypeError: the comparison depends on a traced value.
-      AttributeError: the result depends on symbols, and one is neither symbolic nor an int.
+      TypeError: one is neither symbolic nor an integer.
+      ConcretizationTypeError: one is a traced value.
 
     Example:
       >>> from mjax_ext import core
@@ -451,9 +454,8 @@ def min_dim(d1: Any, d2: Any) -> Any:
 
     Raises:
       ValueError: they are symbolic, and of different scopes.
-      TypeError: they cannot be compared, or one is symbolic and the other an array.
-      ConcretizationTypeError: the comparison depends on a traced value.
-      AttributeError: the result depends on symbols, and one is neither symbolic nor an int.
+      TypeError: one is neither symbolic nor an integer.
+      ConcretizationTypeError: one is a traced value.
 
     Example:
       >>> from mjax_ext import core
@@ -464,6 +466,7 @@ def min_dim(d1: Any, d2: Any) -> Any:
 
 
 def _either(name: str, left: Any, right: Any) -> Any:
+    left, right = (_as_size(f"{name}_dim", size) for size in (left, right))
     if type(left) is not DimExpr and type(right) is not DimExpr:
         return max(left, right) if name == "max" else min(left, right)
     if surely(lambda: left >= right):
@@ -471,6 +474,19 @@ def _either(name: str, left: Any, right: Any) -> Any:
     if surely(lambda: left <= right):
         return right if name == "max" else left
     return (left if type(left) is DimExpr else right).scope.operation(name, left, right)
+
+
+def _as_size(who: str, size: Any) -> Any:
+    if type(size) is DimExpr or type(size) is int:
+        return size
+    try:
+        return operator.index(size)
+    except TypeError:
+        if hasattr(size, "aval"):  # the errors of arrays say why
+            raise
+        msg = (f"{who}: a size must be an int or a symbolic dimension, got {size!r} of type "
+               f"{type(size).__name__}.")
+        raise TypeError(msg) from None
 
 
 def surely(condition: Callable[[], Any]) -> bool:

@@ -193,6 +193,8 @@ def why_refused(dtype: np.dtype[Any]) -> str:
     """Why no array has a dtype that only NumPy has."""
     if dtype.kind in "fc":
         return "NumPy's longdouble exists on no device; convert it to float64 or complex128."
+    if "complex" in dtype.name:
+        return "no device computes with it; convert it to complex64."
     return "arrays hold numbers, booleans or keys, not objects, strings or dates."
 
 
@@ -203,7 +205,7 @@ _EXTENDED_PRECISION = frozenset(map(np.dtype, (np.longdouble, np.clongdouble))) 
 
 def _supported(dtype: np.dtype[Any], spec: Any) -> np.dtype[Any]:
     if dtype.newbyteorder("=") in _EXTENDED_PRECISION or (
-            dtype.kind in "OSUMmV" and dtype not in _KINDS):
+            dtype.kind not in "biufc" and dtype not in _KINDS):
         if dtype == float0:
             return float0  # one object, because others make equal ones and we compare by identity
         msg = f"dtype {dtype} ({spec!r}) is not supported: {why_refused(dtype)}"

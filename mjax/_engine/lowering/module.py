@@ -16,7 +16,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.effects import describe, forbidden, token_names
-from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal
+from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, subjaxprs
 from mjax._engine.ir.references import INSIDE
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.source import SourceInfo
@@ -34,7 +34,16 @@ from mjax._engine.lowering.large_constants import warn_of_size
 from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.annotating import rule_names_for, write_annotations
-from mjax._engine.primitives.emit import constant, flat, handler_of, ir, ir_type, op, size_ir
+from mjax._engine.primitives.emit import (
+    constant,
+    flat,
+    handler_of,
+    ir,
+    ir_type,
+    op,
+    refuse_symbols,
+    size_ir,
+)
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import (
@@ -177,10 +186,24 @@ def _lower(jaxpr: Jaxpr, name: str, platform: str, aliases: dict[int, int],
             mctx.fill(main, jaxpr, constants, names, symbols)
         finally:
             thread.dimensions = outer
-        module.operation.verify()
+        try:
+            module.operation.verify()
+        except Exception:
+            if not mctx.dimensions:
+                _refuse_symbols_of(jaxpr)
+            raise
         if mctx.refined and not mctx.dimensions:
             module = refine_shapes(module, context)
     return LoweredModule(module, context, constants, mctx, names)
+
+
+def _refuse_symbols_of(jaxpr: Jaxpr) -> None:
+    """Refuses a program in which a size is symbolic though no argument has its symbols."""
+    for inner in (jaxpr, *subjaxprs(jaxpr)):
+        for size in (n for eqn in inner.eqns for v in eqn.outvars
+                     for n in getattr(v.aval, "shape", ())):
+            if type(size) is DimExpr:
+                refuse_symbols(size, ())
 
 
 def _shapes(jaxpr: Jaxpr) -> list[Any]:

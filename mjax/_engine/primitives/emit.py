@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyNotImplementedError, LazyValueError
+from mjax._engine.base.errors import (
+    InconclusiveDimensionOperation,
+    LazyNotImplementedError,
+    LazyTypeError,
+    LazyValueError,
+)
 from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
@@ -78,7 +84,7 @@ def ir_type(aval: Any) -> Any:
         return ir.RankedTensorType.get(
             [n if type(n) is int else unknown for n in aval.shape], element_type(aval.dtype))
     if not 0 < aval.size < _SURE:
-        refuse_too_large(aval)
+        refuse_size(aval)
     return ir.RankedTensorType.get(aval.shape, element_type(aval.dtype))
 
 
@@ -86,14 +92,17 @@ def ir_type(aval: Any) -> Any:
 _SURE = 1 << 56
 
 
-def refuse_too_large(aval: ShapedArray) -> None:
+def refuse_size(aval: ShapedArray) -> None:
     """Refuses arrays whose size in bytes exceeds 64 bits: XLA would end the process.
 
     An axis of size 0 does not help: XLA multiplies the others.
 
     Raises:
       ValueError: the type is too large.
+      TypeError: a size is negative.
     """
+    if min(aval.shape, default=0) < 0:
+        raise LazyTypeError(lambda: f"sizes must not be negative: {aval} is not a type of arrays.")
     extent = math.prod([max(n, 1) for n in aval.shape]) * np.dtype(aval.dtype).itemsize
     if extent >= 1 << 63:
         raise LazyValueError(lambda: (
@@ -172,7 +181,8 @@ def i64_attr(value: int) -> Any:
       An `ir.IntegerAttr`.
 
     Raises:
-      TypeError, RuntimeError: it is not an int that fits in 64 bits; jaxlib decides which.
+      TypeError: it is not an integer.
+      OverflowError: it does not fit in 64 bits.
       RuntimeError: no `ir.Context` is entered.
 
     Example:
@@ -181,7 +191,18 @@ def i64_attr(value: int) -> Any:
       ...   print(mlir.i64_attr(3))
       3 : i64
     """
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    try:
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    except Exception:  # jaxlib's do not name the number
+        try:
+            fits = -(1 << 63) <= operator.index(value) < 1 << 63
+        except TypeError:
+            msg = f"i64_attr takes an int, got {value!r} of type {type(value).__name__}."
+            raise TypeError(msg) from None
+        if fits:
+            raise
+        msg = f"i64_attr: {value} does not fit in a signed integer of 64 bits."
+        raise OverflowError(msg) from None
 
 
 def array_attr(values: Sequence[Any]) -> Any:
@@ -206,6 +227,8 @@ def constant(value: Any) -> Any:
     if np.asarray(value).dtype == dtypes.float0:
         value = np.zeros(np.shape(value), np.bool_)
     value = np.ascontiguousarray(value).reshape(np.shape(value))
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     if value.dtype == np.bool_ and value.size != 1:
         # Attributes of booleans are packed bits before jaxlib 0.9.1 and bytes since; each release
         # silently misreads the other's form. Integers of 8 bits have one form.
@@ -367,8 +390,25 @@ def size_ir(size: Any, values: Any = None) -> Any:
     """Emits a size that may be symbolic, as an i32, in terms of the symbols in force or given."""
     if type(size) is not DimExpr:
         return constant(np.int32(size))
-    value = size.evaluate(values or thread.dimensions, _COMPUTE)
+    known = values or thread.dimensions or {}
+    try:
+        value = size.evaluate(known, _COMPUTE)
+    except KeyError:
+        refuse_symbols(size, known)
     return constant(np.int32(value)) if isinstance(value, int) else value
+
+
+def refuse_symbols(size: DimExpr, known: Iterable[str]) -> NoReturn:
+    """Refuses a symbolic size whose symbols a program does not know.
+
+    Raises:
+      InconclusiveDimensionOperation: in any case.
+    """
+    raise InconclusiveDimensionOperation(lambda: (
+        f"a program that is compiled uses the symbolic dimension {size}, but the shapes of its "
+        f"arguments have {f'only the symbols {sorted(known)}' if known else 'no symbols'}. "
+        "Symbols have values in programs that mjax.export exports, where arguments have them as "
+        "sizes."))
 
 
 def scalar_ir(value: Any, dtype: Any) -> Any:
