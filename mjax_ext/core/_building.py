@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from mjax._engine.ir.source import (
     plain,
     with_annotations,
 )
-from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
+from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typeof
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
@@ -229,17 +230,35 @@ def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractVal
 
     Raises:
       ValueError: the axis does not exist or has another size; an IndexError, too.
+      TypeError: the axis is not an integer, or `aval` is not a type.
 
     Example:
       >>> from mjax_ext import core
       >>> core.mapped_aval(3, 0, core.ShapedArray((3, 2), jnp.dtype("float32")))
       ShapedArray(float32[2])
     """
-    if axis is None:
+    place = _place("mapped_aval", axis, aval)
+    if place is None:
         return aval
-    if aval.axis_size(axis) != size:
+    if aval.axis_size(place) != size:
         raise LazyAxisError(lambda: f"{aval} has no axis {axis} of size {size}.")
-    return aval.element(axis)
+    return aval.element(place)
+
+
+def _place(who: str, axis: Any, aval: Any) -> int | None:
+    """The axis as an int; None where all elements have one type, as tokens do."""
+    if not isinstance(aval, AbstractValue):
+        msg = f"{who} takes a type, such as mjax.typeof(x) gives; got {describe_value(aval)}."
+        raise TypeError(msg)
+    if axis is None or isinstance(aval, AbstractToken):
+        return None
+    if type(axis) is int or aval.is_high:  # axes of other types are theirs
+        return axis  # type: ignore[no-any-return]
+    try:
+        return operator.index(axis)
+    except TypeError:
+        msg = f"{who}: the axis must be an int or None, got {describe_value(axis)}."
+        raise TypeError(msg) from None
 
 
 def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
@@ -256,16 +275,20 @@ def unmapped_aval(size: int, axis: int | None, aval: AbstractValue,
       A type.
 
     Raises:
-      TypeError: the axis is not an integer, the size is neither an integer nor symbolic, or values
-        of the type cannot be batched.
-      AttributeError: the axis is given, and `aval` is not a type.
+      ValueError: the axis is not from 0 to the number of axes of `aval`; an IndexError, too.
+      TypeError: the axis is not an integer, the size is neither an integer nor symbolic, `aval` is
+        not a type, or values of it cannot be batched.
 
     Example:
       >>> from mjax_ext import core
       >>> core.unmapped_aval(3, 0, core.ShapedArray((2,), jnp.dtype("float32")))
       ShapedArray(float32[3,2])
     """
-    return batched_type(aval, axis, size)
+    place = _place("unmapped_aval", axis, aval)
+    if place is not None and isinstance(aval, ShapedArray) and not 0 <= place <= aval.ndim:
+        raise LazyAxisError(lambda: (
+            f"unmapped_aval: {aval} gets a new axis at 0 to {aval.ndim}, not at {axis}."))
+    return batched_type(aval, place, size)
 
 
 def primal_dtype_to_tangent_dtype(primal_dtype: Any) -> Any:

@@ -17,6 +17,7 @@ from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typ
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.operands import joint_varying
+from mjax._engine.tracing.rule_errors import describe_value
 
 # ---- annotations -------------------------------------------------------------------------
 
@@ -390,8 +391,9 @@ def dimension_as_value(d: Any) -> Any:
       An int, or a traced integer.
 
     Raises:
-      InconclusiveDimensionOperation: it is a symbolic dimension, and no program is
-        being staged.
+      InconclusiveDimensionOperation: it is a symbolic dimension, and no program is being staged;
+        or, when that is compiled, it is not one that is exported.
+      TypeError: it is not an integer.
 
     Example:
       >>> from mjax_ext import core
@@ -400,7 +402,13 @@ def dimension_as_value(d: Any) -> Any:
 
     Source: JAX, `jax._src.core.dimension_as_value`.
     """
-    return d.__jax_array__() if is_symbolic_dim(d) else d
+    if is_symbolic_dim(d):
+        return d.__jax_array__()
+    if not isinstance(d, (int, Tracer)) and not is_constant_dim(d):
+        msg = ("dimension_as_value takes a size, an int or a symbolic dimension; got "
+               f"{describe_value(d)}.")
+        raise TypeError(msg)
+    return d
 
 
 def dim_constant(ct: int) -> Any:

@@ -313,3 +313,49 @@ def test_axes_may_be_numbers_of_numpy():
     seen = mjax.make_jaxpr(mjax.vmap(lambda x: batching.BatchTracer(
         x.interp, x.val, np.int64(x.batch_dim)) + 1))(x)
     assert seen.out_avals[0].shape == (2, 3)
+
+
+BATCH = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def test_axes_given_to_the_rules_themselves():
+    """Axes count from the end, and may be of NumPy; before, results and axes were wrong."""
+    largest, expected = lax.reduce_max_p, BATCH.max(0)
+    for dim in (1, -2, np.int64(1)):
+        out, where = batching.reducer_batcher(largest, None, [BATCH], [dim], axes=[np.int64(0)])
+        np.testing.assert_array_equal(out, expected)
+        assert where == 0
+    out, where = batching.reducer_batcher(largest, None, [BATCH], [None], axes=(0,))
+    np.testing.assert_array_equal(out, expected)
+    assert where is None
+    for rule in (batching.vectorized_batcher, batching.broadcast_batcher):
+        out, where = rule(lax.add_p, None, [BATCH, BATCH], [None, None])
+        np.testing.assert_array_equal(out, BATCH + BATCH)
+        assert where is None
+    moved = batching.moveaxis(BATCH, np.array([0, 1]), (-1, 0))
+    np.testing.assert_array_equal(moved, np.moveaxis(BATCH, (0, 1), (-1, 0)))
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: batching.reducer_batcher(lax.reduce_max_p, None, [BATCH], [3], axes=(0,)),
+     IndexError, "axis 3 is out of bounds for an array of dimension 3"),
+    (lambda: batching.reducer_batcher(lax.reduce_max_p, None, [BATCH], [1], axes=(2,)),
+     IndexError, "axis 2 is out of bounds"),
+    (lambda: batching.reducer_batcher(lax.reduce_max_p, None, [BATCH], [1, 1], axes=(0,)),
+     ValueError, "reducer_batcher: batch_dims has 2 entries for 1 operand"),
+    (lambda: batching.reducer_batcher(lax.reduce_max_p, None, [], [1], axes=(0,)),
+     ValueError, "reducer_batcher: batched_args has 0 entries for 1 operand"),
+    (lambda: batching.vectorized_batcher(lax.add_p, None, [BATCH] * 2, [1]),
+     ValueError, "vectorized_batcher: batch_dims has 1 entry for 2 operands"),
+    (lambda: batching.vectorized_batcher(lax.add_p, None, [BATCH] * 2, [3, 0]),
+     ValueError, "axis 3 is out of bounds"),
+    (lambda: batching.broadcast_batcher(lax.add_p, None, [BATCH] * 2, [1]),
+     ValueError, "broadcast_batcher: dims has 1 entry for 2 operands"),
+    (lambda: batching.moveaxis(BATCH, (0, 1), (0,)), ValueError, "dst has 1 entry for 2 sources"),
+    (lambda: batching.moveaxis(BATCH, (0, 1), (0, -3)), ValueError, "dst names an axis twice"),
+    (lambda: batching.make_iota(-1), TypeError, "must not hold negative sizes"),
+    (lambda: batching.bdim_at_front(1.0, None, -3), TypeError, "sizes must not be negative"),
+])
+def test_wrong_axes_and_sizes_are_refused(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

@@ -206,3 +206,35 @@ def test_custom_call_of_the_typed_ffi():
 
     text = lowered(make("p", rule), X)
     assert "api_version = 4" in text and "size = 3 : i64" in text
+
+
+@pytest.mark.parametrize("call, expected", [
+    (lambda: mlir.i32_attr(np.int64(-1 << 31)), "-2147483648 : i32"),
+    (lambda: mlir.i32_attr(1 << 31), (OverflowError, "2147483648 does not fit in .* 32 bits")),
+    (lambda: mlir.i32_attr(-(1 << 31) - 1), (OverflowError, "does not fit")),
+    (lambda: mlir.i32_attr(1.0), (TypeError, "i32_attr takes an int, got 1.0")),
+    (lambda: mlir.i64_attr(np.int64(3)), "3 : i64"),
+    (lambda: mlir.i64_attr(1 << 63), (OverflowError, "does not fit in .* 64 bits")),
+    (lambda: mlir.i64_attr(1.0), (TypeError, "i64_attr takes an int, got 1.0")),
+    (lambda: mlir.dense_int_elements(np.arange(4).reshape(2, 2).T), "dense<[[0, 2], [1, 3]]>"),
+    (lambda: mlir.dense_int_elements(np.uint64([1 << 63])), (OverflowError, "does not fit")),
+    (lambda: mlir.dtype_to_ir_type("complex32"), (TypeError, "complex32.*convert it to complex64")),
+    (lambda: mlir.dtype_to_ir_type(mjax.random.key(0).dtype), (TypeError, "a dtype of keys")),
+    (lambda: mlir.aval_to_ir_type(3), (TypeError, "takes a type, .* got 3")),
+    (lambda: mlir.aval_to_ir_type(core.ShapedArray((2, -3), np.dtype("f4"))),
+     (TypeError, r"sizes must not be negative: float32\[2,-3\]")),
+    (lambda: mlir.ir_constant(np.arange(3, dtype=">i4")), "dense<[0, 1, 2]> : tensor<3xi32>"),
+    (lambda: mlir.shape_tensor(None, [np.int64(3)]), "dense<3> : tensor<1xi32>"),
+    (lambda: mlir.shape_tensor(None, np.array([3, 4])), "concatenate"),
+    (lambda: mlir.shape_tensor(None, [np.int64(1 << 31)]), (OverflowError, "2147483648")),
+    (lambda: mlir.shape_tensor(None, [1, 2.0]), (TypeError, "entry 1 must be an int .* got 2.0")),
+])
+def test_values_at_the_edge(call, expected):
+    with mlir.make_ir_context(), mlir.ir.Location.unknown():
+        module = mlir.ir.Module.create()
+        with mlir.ir.InsertionPoint(module.body):
+            if isinstance(expected, str):
+                assert expected in str(call())
+            else:
+                with pytest.raises(expected[0], match=expected[1]):
+                    call()

@@ -172,3 +172,33 @@ def test_values_are_cast_to_vary_alike():
     assert found == [[{"i"}, {"i"}], {"i"}]
     assert core.standard_insert_pvary() == [] and core.standard_vma_rule("none") == frozenset()
     assert core.auto_insert_reshard.__name__ == "auto_insert_reshard"
+
+
+def test_sizes_of_numpy_and_what_is_no_size():
+    for f, sign in ((core.max_dim, "max"), (core.min_dim, "min")):
+        for seven in (np.int32(7), np.array(7), jnp.int32(7)):
+            assert f(B, seven) is f(B, 7) and str(f(seven, B)) == f"{sign}(7, b)"
+        for wrong in (7.5, "a", None):
+            with pytest.raises(TypeError, match=f"{sign}_dim: a size must be an int or a symbolic"):
+                f(B, wrong)
+    assert B ** np.int32(2) is B * B
+    for wrong in (2.5, "a", None):
+        with pytest.raises(TypeError, match="dimension_as_value takes a size, .*; got"):
+            core.dimension_as_value(wrong)
+    assert core.dimension_as_value(np.int32(3)) == 3 == traced(lambda x: core.dimension_as_value(3))
+
+
+def test_axes_of_types():
+    row, matrix = (core.ShapedArray(shape, np.dtype(np.float32)) for shape in ((2,), (2, 3)))
+    assert core.unmapped_aval(3, np.int64(1), row) == matrix
+    assert core.mapped_aval(np.int64(3), np.int64(1), matrix) == row
+    token = core.abstract_token
+    assert core.unmapped_aval(3, 0, token) is token is core.mapped_aval(3, 0, token)
+    for axis in (-1, 2, 5):
+        with pytest.raises(IndexError, match=rf"new axis at 0 to 1, not at {axis}"):
+            core.unmapped_aval(3, axis, row)
+    for f in (core.mapped_aval, core.unmapped_aval):
+        with pytest.raises(TypeError, match=f"{f.__name__}: the axis must be an int or None, got"):
+            f(3, 1.0, matrix)
+        with pytest.raises(TypeError, match=f"{f.__name__} takes a type, .* got 3"):
+            f(3, 0, 3)

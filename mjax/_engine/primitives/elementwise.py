@@ -176,13 +176,14 @@ def define_elementwise_batching(primitive: Primitive) -> None:
     primitive.define("batch", batch, derived=True)
 
 
-def align_batches(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequence[Any], int]:
+def align_batches(args: Sequence[Any], dims: Sequence[int | None]
+                  ) -> tuple[Sequence[Any], int | None]:
     """Elementwise operands with their batch axes at one position, and that position.
 
     Operands stay in place if all batched ones agree and the others are scalars.
     """
     if len(args) == 1:
-        return args, dims[0]  # type: ignore[return-value]
+        return args, dims[0]
     ndims = [typeof(a).ndim for a in args]
     batched = {(d, n) for d, n in zip(dims, ndims, strict=True) if d is not None}
     if len(batched) == 1:
@@ -190,6 +191,8 @@ def align_batches(args: Sequence[Any], dims: Sequence[int | None]) -> tuple[Sequ
         rest = [n for d, n in zip(dims, ndims, strict=True) if d is None]
         if all(n == 0 for n in rest) and (ndim > 1 or not rest or dim == 0):
             return args, dim
+    if not batched:
+        return args, None
     rank = max(n - (d is not None) for d, n in zip(dims, ndims, strict=True))
     return [_align(a, d, n, rank) for a, d, n in zip(args, dims, ndims, strict=True)], 0
 

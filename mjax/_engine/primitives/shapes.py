@@ -489,7 +489,12 @@ def check_axis(name: str, x: ShapedArray, axis: int) -> None:
 
 def batch_size(args: Sequence[Any], dims: Sequence[int | None]) -> int:
     """The size of the batch axis of the operands that have one."""
-    return next(typeof(x).shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    for x, d in zip(args, dims, strict=True):
+        if d is not None:
+            shape = typeof(x).shape
+            return shape[canonicalize_axis(d, len(shape))]
+    msg = "no operand has a batch axis."
+    raise ValueError(msg)
 
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:

@@ -18,6 +18,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.iota import iota_p
+from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.interpreter import axes_in_scope, call_with, running
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.transforms.batching import AxisData, BatchInterpreter, BatchTracer, split_results
@@ -75,7 +76,7 @@ def numbers_of(axis_size: Any) -> Any:
     known = iotas.get(type(axis_size))
     if known is not None:
         return known(axis_size)
-    return iota_p.bind(shape=(int(axis_size),), dtype=np.dtype(np.int32), dimension=0)
+    return iota_p.bind(shape=canonical_shape(int(axis_size)), dtype=np.dtype(np.int32), dimension=0)
 
 
 def to_elt(interp: BatchInterpreter, get_index: Callable[[], Any], value: Any, spec: Any) -> Any:

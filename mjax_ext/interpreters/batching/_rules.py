@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.util import canonicalize_axes, canonicalize_axis
+from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.util import canonicalize_axes, canonicalize_axis, check_count, listed
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.elementwise import align_batches
 from mjax._engine.primitives.shapes import (
@@ -102,7 +103,9 @@ def moveaxis(x: Any, src: int | Sequence[int], dst: int | Sequence[int]) -> Any:
       An array of the dtype of `x`.
 
     Raises:
-      ValueError: an axis is out of range, or there are more or fewer places than axes.
+      ValueError: an axis is out of range or named twice, or there are more or fewer places than
+        axes.
+      TypeError: an axis is not an integer, or `x` is not an array.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -112,8 +115,12 @@ def moveaxis(x: Any, src: int | Sequence[int], dst: int | Sequence[int]) -> Any:
       (3, 4, 2)
     """
     ndim = typeof(x).ndim
-    sources, places = ([canonicalize_axis(a, ndim) for a in (
-        axes if isinstance(axes, Sequence) else (axes,))] for axes in (src, dst))
+    sources, places = ([canonicalize_axis(a, ndim) for a in listed(axes)] for axes in (src, dst))
+    check_count("moveaxis", "dst", places, sources, "source")
+    for name, given in (("src", sources), ("dst", places)):
+        if len(set(given)) != len(given):
+            raise LazyValueError(lambda name=name, given=given: (  # type: ignore[misc]
+                f"moveaxis: {name} names an axis twice: {given}."))
     order = [i for i in range(ndim) if i not in sources]
     for place, source in sorted(zip(places, sources, strict=True)):
         order.insert(place, source)
@@ -135,9 +142,9 @@ def vectorized_batcher(prim: Primitive, axis_data: AxisData | None, batched_args
       The result for the batch, and its batch axis.
 
     Raises:
-      ValueError: the batch axes differ, and there are more or fewer than operands.
+      ValueError: there are more or fewer batch axes than operands; or they differ, and one is out
+        of range.
       TypeError: an operand is not an array, or the primitive refuses the operands or params.
-      IndexError: the batch axes differ, and one is out of range; or there are none.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -145,7 +152,8 @@ def vectorized_batcher(prim: Primitive, axis_data: AxisData | None, batched_args
       >>> out.shape, dim
       ((2, 3), 1)
     """
-    args, dim = batched_args, batch_dims[0]
+    check_count("vectorized_batcher", "batch_dims", batch_dims, batched_args, "operand")
+    args, dim = batched_args, next(iter(batch_dims), None)
     if any(d != dim for d in batch_dims):
         size = batch_size(args, batch_dims)
         args = [batch_to_front(x, d, size) for x, d in zip(args, batch_dims, strict=True)]
@@ -168,8 +176,8 @@ def broadcast_batcher(prim: Primitive, axis_data: AxisData | None, args: Sequenc
       The result for the batch, and its batch axis.
 
     Raises:
-      ValueError: an axis that has to move is out of range; or there are several operands, and more
-        or fewer axes.
+      ValueError: an axis that has to move is out of range, or there are more or fewer axes than
+        operands.
       TypeError: an operand is not an array, or the primitive refuses the operands or params.
 
     Example:
@@ -178,6 +186,7 @@ def broadcast_batcher(prim: Primitive, axis_data: AxisData | None, args: Sequenc
       >>> out.shape, dim
       ((3, 2), 0)
     """
+    check_count("broadcast_batcher", "dims", dims, args, "operand")
     args, dim = align_batches(args, dims)
     return _with_dim(prim, prim.bind(*args, **params), dim)
 
@@ -187,7 +196,7 @@ def _with_dim(prim: Primitive, out: Any, dim: int | None) -> tuple[Any, Any]:
 
 
 def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: Sequence[Any],
-                    batch_dims: Sequence[int], axes: Sequence[int], **params: Any) -> Any:
+                    batch_dims: Sequence[int | None], axes: Sequence[int], **params: Any) -> Any:
     """The batching rule that `defreducer` gives a primitive.
 
     Args:
@@ -202,10 +211,10 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
       The result for the batch, and its batch axis.
 
     Raises:
-      ValueError: one of `axes` is out of range, or there is not exactly one batch axis.
-      TypeError: the batch axis is None, the operand is not an array, one of `axes` is not an
-        integer or there twice, or the primitive refuses the params.
-      IndexError: there is no operand.
+      ValueError: an axis is out of range; an IndexError, too. Or there is not exactly one operand,
+        or one batch axis.
+      TypeError: the operand is not an array, an axis is not an integer, one of `axes` is there
+        twice, or the primitive refuses the params.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -214,8 +223,13 @@ def reducer_batcher(prim: Primitive, axis_data: AxisData | None, batched_args: S
       >>> out.shape, dim
       ((3, 4), 0)
     """
-    (dim,) = batch_dims
-    axes = canonicalize_axes(axes, typeof(batched_args[0]).ndim - 1)
+    for name, given in (("batched_args", batched_args), ("batch_dims", batch_dims)):
+        check_count("reducer_batcher", name, given, (prim,), "operand")
+    if batch_dims[0] is None:
+        return prim.bind(*batched_args, axes=tuple(axes), **params), None
+    ndim = typeof(batched_args[0]).ndim
+    dim = canonicalize_axis(batch_dims[0], ndim)
+    axes = canonicalize_axes(axes, ndim - 1)
     out_dim = dim - sum(a < dim for a in axes)
     return prim.bind(*batched_args, axes=tuple(a + (a >= dim) for a in axes), **params), out_dim
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -166,7 +167,8 @@ def i32_attr(i: int) -> Any:
       An `ir.IntegerAttr`.
 
     Raises:
-      TypeError, RuntimeError: it is not an int that fits in 64 bits; jaxlib decides which.
+      TypeError: it is not an integer.
+      OverflowError: it does not fit in 32 bits.
       RuntimeError: no `ir.Context` is entered.
 
     Example:
@@ -175,7 +177,15 @@ def i32_attr(i: int) -> Any:
       ...   print(mlir.i32_attr(3))
       3 : i32
     """
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), i)
+    try:
+        number = operator.index(i)
+    except TypeError:
+        msg = f"i32_attr takes an int, got {describe_value(i)}."
+        raise TypeError(msg) from None
+    if not -(1 << 31) <= number < 1 << 31:
+        msg = f"i32_attr: {number} does not fit in a signed integer of 32 bits."
+        raise OverflowError(msg)
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(32), number)
 
 
 def dense_int_elements(xs: Any) -> Any:
@@ -190,7 +200,7 @@ def dense_int_elements(xs: Any) -> Any:
     Raises:
       TypeError: an element is not a number.
       ValueError: rows have different lengths, or an element is a text that is not an integer.
-      OverflowError: an element is a Python int of more than 64 bits.
+      OverflowError: an element does not fit in 64 bits with a sign.
       RuntimeError: no `ir.Context` is entered.
 
     Example:
@@ -199,7 +209,12 @@ def dense_int_elements(xs: Any) -> Any:
       ...   print(mlir.dense_int_elements([5, 6]))
       dense<[5, 6]> : tensor<2xi64>
     """
-    return ir.DenseIntElementsAttr.get(np.asarray(xs, np.int64))
+    given = np.asarray(xs)
+    values = np.asarray(xs, np.int64, order="C")
+    if given.dtype == np.uint64 and (values < 0).any():
+        msg = f"dense_int_elements: {given.max()} does not fit in a signed integer of 64 bits."
+        raise OverflowError(msg)
+    return ir.DenseIntElementsAttr.get(values)
 
 
 def dense_bool_elements(xs: Sequence[bool]) -> Any:

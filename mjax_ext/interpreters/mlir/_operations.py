@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.lowering.context import LoweringContext
 from mjax._engine.primitives import emit
 from mjax._engine.primitives.emit import broadcast_ir, constant, i64_attr, ir_type
-from mjaxlib_shim.mlir import hlo
+from mjax._engine.tracing.rule_errors import describe_value
+from mjaxlib_shim.mlir import hlo, ir
 
 
 def full_like_aval(ctx: LoweringContext, value: Any, aval: ShapedArray) -> Any:
@@ -90,9 +92,9 @@ def shape_tensor(ctx: LoweringContext, sizes: Sequence[Any]) -> Any:
       An `ir.Value`.
 
     Raises:
-      AttributeError: an entry is neither an int nor an `ir.Value`.
-      OverflowError: NumPy does not convert an int to 32 bits.
-      TypeError: `sizes` cannot be iterated over.
+      OverflowError: an int does not fit in 32 bits.
+      TypeError: `sizes` cannot be iterated over, or an entry is neither an integer nor an
+        `ir.Value`.
       RuntimeError: no `ir.Context` is entered.
 
     Example:
@@ -105,11 +107,21 @@ def shape_tensor(ctx: LoweringContext, sizes: Sequence[Any]) -> Any:
       Array([5, 7], dtype=int32)
     """
     scalar, vector = (ir_type(ShapedArray(shape, np.dtype(np.int32))) for shape in ((), (1,)))
-    parts = [constant(np.array([size], np.int32)) if isinstance(size, int) else hlo.reshape(
-        vector, size if size.type == scalar else hlo.convert(scalar, size)) for size in sizes]
+    parts = [hlo.reshape(vector, size if size.type == scalar else hlo.convert(scalar, size))
+             if isinstance(size, ir.Value) else constant(_as_i32(i, size))
+             for i, size in enumerate(sizes)]
     if not parts:
         return constant(np.zeros(0, np.int32))
     return parts[0] if len(parts) == 1 else hlo.concatenate(parts, i64_attr(0))
+
+
+def _as_i32(place: int, size: Any) -> np.ndarray[Any, Any]:
+    try:
+        return np.array([operator.index(size)], np.int32)
+    except TypeError:
+        msg = (f"shape_tensor: entry {place} must be an int or an ir.Value, got "
+               f"{describe_value(size)}.")
+        raise TypeError(msg) from None
 
 
 def lower_with_sharding_in_types(ctx: LoweringContext, op: Any, aval: Any) -> Any:

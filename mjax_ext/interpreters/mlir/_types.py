@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequen
 from typing import Any, Final
 
 from mjax._engine.base.util import alias, counted
-from mjax._engine.ir.dtypes import as_dtype
+from mjax._engine.ir.dtypes import as_dtype, is_extended
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.primitives import emit
 from mjax._engine.primitives.emit import element_type, ir_type, ir_types
@@ -71,7 +71,12 @@ def dtype_to_ir_type(dtype: Any) -> Any:
       ...   print(mlir.dtype_to_ir_type("bfloat16"))
       bf16
     """
-    return element_type(as_dtype(dtype))
+    found = as_dtype(dtype)
+    if is_extended(found):
+        msg = (f"dtype_to_ir_type: {found} is a dtype of keys, which are arrays of another dtype; "
+               "aval_to_ir_type gives the type of those arrays.")
+        raise TypeError(msg)
+    return element_type(found)
 
 
 def aval_to_ir_type(ctx_or_aval: Any, aval: Any = None) -> Any:
@@ -112,8 +117,8 @@ def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
       A tuple of `ir.Type`s.
 
     Raises:
-      AttributeError: it is not a type.
-      TypeError: its class has neither an entry in `ir_type_handlers` nor a method `physical()`.
+      TypeError: it is not a type, its class has neither an entry in `ir_type_handlers` nor a method
+        `physical()`, or a size is negative.
       ValueError: no device has the memory for an array of this type.
       RuntimeError: no `ir.Context` or no `ir.Location` is entered.
 
@@ -123,7 +128,12 @@ def aval_to_ir_types(ctx_or_aval: Any, aval: Any = None) -> tuple[Any, ...]:
       ...   print(*mlir.aval_to_ir_types(mjax.typeof(1.0)))
       tensor<f32>
     """
-    return tuple(ir_types(ctx_or_aval if aval is None else aval))
+    found = ctx_or_aval if aval is None else aval
+    if not isinstance(found, AbstractValue):
+        msg = (f"aval_to_ir_types takes a type, such as mjax.typeof(x) gives; got "
+               f"{describe_value(found)}.")
+        raise TypeError(msg)
+    return tuple(ir_types(found))
 
 
 def token_type() -> Any:
