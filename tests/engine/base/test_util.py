@@ -22,7 +22,7 @@ def test_split_list():
 
 @pytest.mark.parametrize("falses, trues", [([], [1]), ([0], []), ([0, 0], [1]), ([0], [1, 1])])
 def test_lists_of_other_lengths_are_not_merged(falses, trues):
-    text = f"1 false and 1 true flags, but there are {len(falses)} `falses` and {len(trues)} `trues`"
+    text = f"1 true flags, but there are {len(falses)} `falses` and {len(trues)} `trues`"
     with pytest.raises(ValueError, match=text):
         merge_lists([False, True], falses, trues)
     with pytest.raises(ValueError, match="partition_list: which has 1 entry for 2 values"):
