@@ -222,7 +222,7 @@ def version_of(name: str) -> str | None:
       name: the name of the distribution.
 
     Returns:
-      A version; None if it is not installed.
+      A version; None if it is not installed, or its metadata is damaged.
 
     Raises:
       ValueError: the name is empty or None.
@@ -235,7 +235,7 @@ def version_of(name: str) -> str | None:
     """
     try:
         return metadata.version(name)
-    except metadata.PackageNotFoundError:
+    except (metadata.PackageNotFoundError, KeyError, UnicodeDecodeError):  # or a damaged one
         return None
 
 

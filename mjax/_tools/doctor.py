@@ -7,6 +7,7 @@ or NumPy does not.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -100,10 +101,14 @@ def _version() -> str:
 
 def _plugins() -> list[str]:
     """Installed distributions that bring devices, with their versions."""
-    names = [(f"{d.name.replace('_', '-').lower()} {d.version}", d) for d in
-             metadata.distributions() if d.name]
-    return sorted({name for name, d in names if name.startswith(_PLUGINS) or any(
-        point.group == _PLUGIN_GROUP for point in d.entry_points)})
+    found = set()
+    for distribution in metadata.distributions():
+        with contextlib.suppress(Exception):  # its metadata is damaged
+            name = f"{distribution.name.replace('_', '-').lower()} {distribution.version}"
+            if name.startswith(_PLUGINS) or any(
+                    point.group == _PLUGIN_GROUP for point in distribution.entry_points):
+                found.add(name)
+    return sorted(found)
 
 
 def _caches(changed: dict[str, Any]) -> dict[str, Any]:
@@ -163,11 +168,14 @@ def _of_requirements() -> list[Finding]:
     except Exception:  # whatever keeps packaging from being imported is reported elsewhere
         return []
     found = []
-    for wanted in map(requirement, lines):
-        version = trial.version_of(wanted.name)
-        if version is None or wanted.name == "jaxlib" or wanted.marker is not None:
+    for line in lines:
+        try:
+            wanted = requirement(line)
+            version = trial.version_of(wanted.name)
+            fits = version is None or wanted.specifier.contains(version, prereleases=True)
+        except ValueError:  # the metadata is damaged
             continue
-        if not wanted.specifier.contains(version, prereleases=True):
+        if not fits and wanted.name != "jaxlib" and wanted.marker is None:
             found.append(Finding(f"{wanted.name} {version} is installed; mjax asks for "
                                  f"{wanted.name}{wanted.specifier}.",
                                  (f"'{wanted.name}{wanted.specifier}'",), fatal=False))

@@ -186,6 +186,22 @@ def test_versions_that_mjax_does_not_ask_for(tmp_path):
     assert "  python -m pip install 'numpy>=99'" in report.splitlines()
 
 
+def test_damaged_metadata(tmp_path):
+    environment = Environment(tmp_path, without=["jaxlib", "numpy"], files={
+        "mjax-0.1.0.dist-info/METADATA": _metadata("mjax", "0.1.0") + "Requires-Dist: !x\n",
+        "numpy-2.0.0.dist-info/METADATA": "",
+        "libtpu-1.dist-info/METADATA": _metadata("libtpu", "1"),
+        "abacus-1.dist-info/METADATA": _metadata("abacus", "1"),
+        "abacus-1.dist-info/entry_points.txt": "", "jax-1.dist-info/METADATA": ""})
+    (environment.site / "numpy-2.0.0.dist-info" / "METADATA").write_bytes(b"\xff\xfe")
+    (environment.site / "abacus-1.dist-info" / "entry_points.txt").write_bytes(b"\xff\xfe")
+    for module in ("mjax", "mjaxlib_shim"):
+        done = environment.python("-m", module)
+        assert done.returncode == 1 and done.stderr == ""
+        assert "problem: numpy is not installed" in done.stdout
+    assert "plugins   libtpu 1; " in environment.python("-m", "mjax").stdout
+
+
 def test_a_cache_that_cannot_be_used(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
