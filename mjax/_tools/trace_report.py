@@ -152,10 +152,14 @@ class TraceReport:
 
     def perfetto(self) -> str:
         """The spans in the format that Perfetto and Chrome's tracing show."""
-        events = [{"ph": "X", "pid": os.getpid(), "tid": span.thread, "name": span.name,
-                   "cat": _PHASES[span.event], "ts": (span.start - self._start) * 1e6,
+        spans = self._spans
+        first = min([self._start, *(span.start for span in spans)])  # times cannot be negative
+        # Python's numbers of threads have more than 32 bits, for which Perfetto has no place.
+        threads = {thread: i for i, thread in enumerate(dict.fromkeys(s.thread for s in spans), 1)}
+        events = [{"ph": "X", "pid": os.getpid(), "tid": threads[span.thread], "name": span.name,
+                   "cat": _PHASES[span.event], "ts": (span.start - first) * 1e6,
                    "dur": span.seconds * 1e6, "args": _span(span, self._start)}
-                  for span in self._spans]
+                  for span in spans]
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
     @boundary

@@ -224,8 +224,28 @@ def test_other_threads_are_recorded_apart():
         thread.start()
         f(1.0)
         thread.join()
+    events = json.loads(report.perfetto())["traceEvents"]
+    assert {event["tid"] for event in events} == {1, 2}  # Perfetto takes numbers of 32 bits
     assert {row.function for row in report.rows} >= {"outer", "<lambda>"}
     assert len({span["thread"] for span in json.loads(report.json())["spans"]}) == 2
+
+
+def test_spans_that_began_before_the_report():
+    def traced(x):
+        begun.set()
+        wait.wait(30)
+        return x * 2
+
+    begun, wait = threading.Event(), threading.Event()
+    thread = threading.Thread(target=lambda: mjax.jit(traced)(1.0))
+    thread.start()
+    begun.wait(30)
+    with mjax.debug.trace_report() as report:
+        wait.set()
+        thread.join()
+    events = json.loads(report.perfetto())["traceEvents"]
+    assert {event["cat"] for event in events} == {"trace", "lower", "compile"}
+    assert min(event["ts"] for event in events) == 0
 
 
 def test_reports_nest_and_end():
