@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import gates
 from .native import ext, xc
@@ -42,8 +42,11 @@ __all__ = [
 ]
 
 Client: Any = ext.Client
-Device: Any = ext.Device
 DeviceList: Any = ext.DeviceList
+if TYPE_CHECKING:
+    from .native_types import Device
+else:
+    Device = ext.Device
 
 _prepared = False
 _lock = threading.Lock()

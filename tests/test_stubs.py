@@ -16,12 +16,14 @@ import pytest
 
 import mjax
 import mjax_ext
+from mjax._numpy import references
 from mjax._numpy.methods import METHODS, PROPERTIES, found
 
 ROOT = pathlib.Path(mjax.__file__).parent
 STUBS = sorted(path for root in (ROOT, pathlib.Path(mjax_ext.__file__).parent)
                for path in root.rglob("*.pyi") if "_engine" not in path.parts)
 METHODS_STUB = ROOT / "_engine" / "runtime" / "arrays" / "array_methods.pyi"
+REFS_STUB = ROOT / "_engine" / "tracing" / "ref_methods.pyi"
 
 
 def _module(path):
@@ -156,3 +158,20 @@ def test_arrays_have_the_methods_that_checkers_see():
             _, *expected = _real(found(f"{METHODS[name]}.{name}"))
             _, *given = _parameters(seen[name][0])
             assert [p[0::2] for p in given] == [p[0::2] for p in expected], name
+
+
+def test_references_have_the_methods_that_checkers_see():
+    classes = {node.name: node for node in ast.parse(REFS_STUB.read_text()).body
+               if isinstance(node, ast.ClassDef)}
+    seen = set()
+    ref = mjax.new_ref(np.zeros(3, "float32"))
+    for value, name in ((ref, "_Access"), (ref.at[1:], "_Access"), (ref.at[1:], "_Part")):
+        for node in classes[name].body:
+            if isinstance(node, ast.FunctionDef):
+                assert hasattr(value, node.name), (name, node.name)
+    for node in classes["_Access"].body:
+        if isinstance(node, ast.FunctionDef) and node.name in references.METHODS:
+            _, *given = _parameters(node)
+            assert [p[0::2] for p in given] == [p[0::2] for p in _real(getattr(ref, node.name))]
+            seen.add(node.name)
+    assert seen == references.METHODS.keys()

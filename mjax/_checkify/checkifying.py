@@ -29,6 +29,7 @@ from mjax._checkify.errors import (
 )
 from mjax._checkify.rules import checks_of
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.control.custom.custom_linear_solve import linear_solve_p
 from mjax._engine.control.frame import Frame
@@ -253,8 +254,8 @@ def _run(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any], errors: Error
 
 
 @boundary
-def checkify(f: Callable[..., Any], errors: Errors = user_checks
-             ) -> Callable[..., tuple[Error, Any]]:
+def checkify(f: Callable[P, R], errors: Errors = user_checks
+             ) -> Function[P, tuple[Error, R]]:
     """A function that returns, beside its output, the first error that its checks found.
 
     It can be compiled, batched and differentiated, as other functions.

@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.platforms import PLATFORMS
+from mjax._engine.base.signatures import P, R
 from mjax._engine.ir.effects import token_name, token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import PartitionSpec
@@ -42,7 +43,7 @@ def default_export_platform() -> str:
 
 
 @boundary
-def export(fun_jit: Wrapped[..., Any], *, platforms: Sequence[str] | None = None,
+def export(fun_jit: Wrapped[P, R], *, platforms: Sequence[str] | None = None,
            disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Callable[..., Exported]:
     """A function that exports a jitted function for the types of its arguments.
 

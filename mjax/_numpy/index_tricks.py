@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import add, mul
 from mjax._engine.primitives.clamp import clamp
 from mjax._engine.primitives.shapes import array_of, as_settled, own, scalar_of
+from mjax._engine.runtime.arrays.array import Array
 from mjax._numpy.arithmetic import floor_divide, remainder
 from mjax._numpy.core import (
     cast,
@@ -35,6 +36,8 @@ from mjax._numpy.joining import concatenate, stack
 from mjax._numpy.ranges import arange, linspace, meshgrid
 from mjax._numpy.selecting import nonzero
 from mjax._numpy.shapes import atleast_1d, expand_dims, moveaxis, reshape
+
+_Item = TypeVar("_Item")
 
 # ---- grids from slices -----------------------------------------------------------------
 
@@ -74,7 +77,7 @@ class _Mgrid:
     """
 
     @boundary
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         if isinstance(key, slice):
             return _from_slice(key)
         return stack(_grid(key, sparse=False))
@@ -93,6 +96,10 @@ class _Ogrid:
              [1]], dtype=int32), Array([[0, 1, 2]], dtype=int32)]
     """
 
+    @overload
+    def __getitem__(self, key: slice) -> Array: ...
+    @overload
+    def __getitem__(self, key: tuple[slice, ...]) -> list[Array]: ...
     @boundary
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
@@ -124,7 +131,7 @@ class _Joiner:
         self.__doc__ = doc
 
     @boundary
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         items = list(key) if isinstance(key, tuple) else [key]
         axis, ndim, trans1d = self.axis, self.ndim, self.trans1d
         matrix = None
@@ -189,23 +196,35 @@ c_: Final = _Joiner(-1, 2, 0, """Joins slices, numbers and arrays along the last
     """)
 
 
-class _IndexExpression:
+class _Index:
     """The index between the brackets, as a value.
 
     Args:
-      tuples: whether a single index is returned as a tuple.
       doc: the docstring.
     """
 
-    def __init__(self, tuples: bool, doc: str):
-        self.tuples = tuples
+    def __init__(self, doc: str):
         self.__doc__ = doc
 
-    def __getitem__(self, item: Any) -> Any:
-        return (item,) if self.tuples and not isinstance(item, tuple) else item
+    def __getitem__(self, item: _Item) -> _Item:
+        return item
 
 
-s_: Final = _IndexExpression(False, """An index as a value: `x[s_[1:3]]` is `x[1:3]`.
+class _IndexTuple:
+    """The index between the brackets, as a tuple.
+
+    Args:
+      doc: the docstring.
+    """
+
+    def __init__(self, doc: str):
+        self.__doc__ = doc
+
+    def __getitem__(self, item: Any) -> tuple[Any, ...]:
+        return item if isinstance(item, tuple) else (item,)
+
+
+s_: Final = _Index("""An index as a value: `x[s_[1:3]]` is `x[1:3]`.
 
     Source: `numpy.s_`.
 
@@ -213,7 +232,7 @@ s_: Final = _IndexExpression(False, """An index as a value: `x[s_[1:3]]` is `x[1
       >>> jnp.s_[1:3, ...]
       (slice(1, 3, None), Ellipsis)
     """)
-index_exp: Final = _IndexExpression(True, """An index as a tuple: `index_exp[1]` is `(1,)`.
+index_exp: Final = _IndexTuple("""An index as a tuple: `index_exp[1]` is `(1,)`.
 
     Source: `numpy.index_exp`.
 

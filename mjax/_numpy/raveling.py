@@ -16,13 +16,14 @@ from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.joining import concatenate, split
 from mjax._engine.primitives.shapes import array_of, full, reshape
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.tracing.flat import check_arguments
 from mjax._numpy.core import cast, check_array, dtype_of, shape_of, weak_type_of
 from mjax._numpy.fused import fused
 
 
 @boundary
-def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
+def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:
     """Joins the leaves of a tree into one flat array.
 
     Args:

@@ -26,6 +26,7 @@ from mjax._engine.primitives.gather import GatherScatterMode
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.shape_dtype_struct import aval_of
 from mjax._engine.tracing.interpreter import Tracer, staging
+from mjax._engine.tracing.reference import Ref
 from mjax._numpy.array_methods import refuse_assignment
 from mjax._numpy.core import check_array
 from mjax._numpy.creation import zeros
@@ -273,7 +274,7 @@ _INTS, _FLOATS = frozenset("iu"), frozenset("fV")  # V: such as bfloat16
 
 
 @boundary
-def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Any:
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Ref:
     """Makes a reference to a mutable array.
 
     Args:
@@ -314,7 +315,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: Any = None) -> Any
 
 
 @boundary
-def empty_ref(ty: Any, memory_space: Any = None) -> Any:
+def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     """Makes a reference whose contents must be written before they are read.
 
     Args:
@@ -347,7 +348,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Any:
 
 
 @boundary
-def freeze(ref: Any) -> Any:
+def freeze(ref: Any) -> Array:
     """Ends a reference and returns its array.
 
     Args:
@@ -391,7 +392,7 @@ def free_ref(ref: Any) -> None:
 
 
 @boundary
-def get(ref: Any, idx: Any = None) -> Any:
+def get(ref: Any, idx: Any = None) -> Array:
     """Reads: `ref[idx]`.
 
     Args:
@@ -417,7 +418,7 @@ def get(ref: Any, idx: Any = None) -> Any:
 
 
 @boundary
-def swap(ref: Any, idx: Any, value: Any) -> Any:
+def swap(ref: Any, idx: Any, value: Any) -> Array:
     """Writes, and returns the old contents.
 
     Args:

@@ -118,7 +118,16 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     return dtypes.issubdtype(arg1, arg2)
 
 
-class finfo:
+class _Info(type):
+    """The metaclass of `finfo` and `iinfo`, whose calls give objects of `made`."""
+
+    made: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.made)
+
+
+class finfo(metaclass=_Info):
     """Limits of a floating-point dtype, as `numpy.finfo`; narrow dtypes included.
 
     Args:
@@ -129,11 +138,31 @@ class finfo:
       0.0078125
     """
 
-    def __new__(cls, dtype: Any) -> Any:
+    made: type = ml_dtypes.finfo
+    bits: int
+    dtype: np.dtype[Any]
+    eps: np.floating[Any]
+    epsneg: np.floating[Any]
+    iexp: int
+    machep: int
+    max: np.floating[Any]
+    maxexp: int
+    min: np.floating[Any]
+    minexp: int
+    negep: int
+    nexp: int
+    nmant: int
+    precision: int
+    resolution: np.floating[Any]
+    smallest_normal: np.floating[Any]
+    smallest_subnormal: np.floating[Any]
+    tiny: np.floating[Any]
+
+    def __new__(cls, dtype: Any) -> finfo:
         return ml_dtypes.finfo(dtypes.numpy_dtype(dtype))
 
 
-class iinfo:
+class iinfo(metaclass=_Info):
     """Limits of an integer dtype, as `numpy.iinfo`; narrow dtypes included.
 
     Args:
@@ -144,7 +173,14 @@ class iinfo:
       127
     """
 
-    def __new__(cls, int_type: Any) -> Any:
+    made: type = ml_dtypes.iinfo
+    bits: int
+    dtype: np.dtype[Any]
+    kind: str
+    max: int
+    min: int
+
+    def __new__(cls, int_type: Any) -> iinfo:
         return ml_dtypes.iinfo(dtypes.PYTHON_SCALARS[int] if type(int_type) is int
                                else dtypes.numpy_dtype(int_type))
 

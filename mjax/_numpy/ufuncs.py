@@ -27,6 +27,7 @@ from mjax._engine.primitives.iota import iota
 from mjax._engine.primitives.joining import concatenate
 from mjax._engine.primitives.shapes import array_of, expand_dims, moveaxis, reshape
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.dispatch.jit import eval_shape
 from mjax._numpy import arithmetic, bits, comparison, elementary, reductions
 from mjax._numpy.comparison import to_bool
@@ -169,7 +170,7 @@ class ufunc:
 
     @boundary
     def reduce(self, a: Any, axis: int | None = 0, dtype: Any = None, out: None = None,
-               keepdims: bool = False, initial: Any = None, where: Any = None) -> Any:
+               keepdims: bool = False, initial: Any = None, where: Any = None) -> Array:
         """Combines the elements along an axis to one, from the first to the last.
 
         Args:
@@ -222,7 +223,8 @@ class ufunc:
         return keep_axes(out, shape_of(a), axis) if keepdims else out
 
     @boundary
-    def accumulate(self, a: Any, axis: int | None = 0, dtype: Any = None, out: None = None) -> Any:
+    def accumulate(self, a: Any, axis: int | None = 0, dtype: Any = None, out: None = None
+                   ) -> Array:
         """Combines each element along an axis with all before it, from the first on.
 
         Args:
@@ -250,7 +252,7 @@ class ufunc:
         return _accumulate_in_loop(self, a, axis, dtype)
 
     @boundary
-    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Array:
         """An array with the function applied to its elements at indices, once for each index.
 
         Args:
@@ -287,7 +289,7 @@ class ufunc:
         return _update_in_loop(self, a, indices, *operands)
 
     @boundary
-    def outer(self, A: Any, B: Any, /) -> Any:
+    def outer(self, A: Any, B: Any, /) -> Array:
         """The function of all pairs of elements of two arrays.
 
         Args:
@@ -314,7 +316,7 @@ class ufunc:
 
     @boundary
     def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None
-                 ) -> Any:
+                 ) -> Array:
         """Reduces pieces of an axis: from each index to the next one, from the last to the end.
 
         If an index is not below the next one, the piece is one element.

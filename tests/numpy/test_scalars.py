@@ -51,6 +51,8 @@ def test_limits_of_floats(name: str) -> None:
     for field in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "nmant"):
         assert getattr(ours, field) == getattr(theirs, field)
     assert jnp.finfo(jnp.zeros(2, "float16")).bits == 16
+    assert isinstance(ours, jnp.finfo) and not isinstance(ours, jnp.iinfo)
+    assert isinstance(jnp.iinfo(jnp.int8), jnp.iinfo)
 
 
 @pytest.mark.parametrize("name", ["int4", "uint4", "int8", "uint8", "int32", "uint64"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, assert_type
@@ -11,6 +12,7 @@ import numpy as np
 import mjax
 import mjax.numpy as jnp
 from mjax import Array, lax, random
+from mjax.experimental import checkify
 from mjax.typing import ArrayLike, DTypeLike
 from mjax_ext.core import JaxprEqn
 
@@ -90,11 +92,56 @@ assert_type(jnp.linalg.qr(x, "r"), Array)
 eigenvalues, eigenvectors = jnp.linalg.eigh(x)
 assert_type(eigenvectors, Array)
 assert_type(jnp.linalg.slogdet(x).logabsdet, Array)
+assert_type(jnp.linalg.norm(x[:, None], ord="fro"), Array)
+assert_type(jnp.linalg.vector_norm(x, ord=np.inf), Array)
+assert_type(jnp.linalg.svd(x, False, False), Array)
+assert_type(jnp.linspace(0, 1, 3, True, True), tuple[Array, Array])
+assert_type(jnp.tensordot(x, x, axes=([0], [0])), Array)
+assert_type(jnp.einsum("i,i->", x, x, optimize=True), Array)
+assert_type(jnp.einsum_path(x, [0], x, [0])[0], list[tuple[int, ...]])
+assert_type(jnp.delete(x, slice(0, 1)), Array)
+assert_type(jnp.insert(x, slice(0, 1), 2.0), Array)
+assert_type(jnp.nonzero(x, size=4, fill_value=(0,)), tuple[Array, ...])
+assert_type(jnp.where(x > 1, size=4, fill_value=(0,)), tuple[Array, ...])
+assert_type(jnp.histogram_bin_edges(x, bins=x), Array)
+assert_type(jnp.trace(x[:, None], offset=x[0]), Array)
+assert_type(jnp.eye(3, k=np.int64(1)), Array)
+assert_type(jnp.mgrid[0:3, 0:2], Array)
+assert_type(jnp.ogrid[0:3, 0:2], list[Array])
+assert_type(jnp.r_[1, 2, x], Array)
+assert_type(jnp.s_[0], int)
+assert_type(jnp.index_exp[0], tuple[Any, ...])
+assert_type(jnp.add.reduce(x), Array)
+assert_type(jnp.multiply.outer(x, x), Array)
+assert_type(jnp.maximum.accumulate(x), Array)
+assert_type(jnp.add.at(x, 0, 1, inplace=False), Array)
+assert_type(jnp.finfo(x.dtype).bits, int)
+assert_type(jnp.finfo(jnp.float32).eps, np.floating[Any])
+assert_type(jnp.iinfo(jnp.int32).max, int)
+assert_type(jnp.result_type(x, 1), np.dtype[Any])
+assert_type(jnp.result_type(x, return_weak_type_flag=True), tuple[np.dtype[Any], bool])
+assert_type(jnp.promote_types(int, jnp.float32), np.dtype[Any])
+assert_type(mjax.dtypes.canonicalize_dtype(float), np.dtype[Any])
 assert_type(mjax.scipy.special.logsumexp(x, return_sign=True), tuple[Array, Array])
+assert_type(mjax.scipy.linalg.qr(x), tuple[Array, Array])
+assert_type(mjax.scipy.linalg.qr(x, mode="r"), tuple[Array])
+assert_type(mjax.scipy.linalg.qr(x, pivoting=True), tuple[Array, Array, Array])
+assert_type(mjax.scipy.linalg.qr_multiply(x, x, pivoting=True), tuple[Array, Array, Array])
+assert_type(mjax.scipy.signal.csd(x, None), tuple[Array, Array])
+assert_type(mjax.scipy.stats.mode(x).count, Array)
+assert_type(mjax.scipy.optimize.minimize(jnp.sum, x, method="BFGS").x, Array)
+assert_type(lax.conv_dimension_numbers((1,), (1,), None), lax.ConvDimensionNumbers)
+assert_type(lax.reduce_window(x, 0.0, lax.add, (2,), (1,), [(0, 1)]), Array)
+assert_type(lax.concatenate(x[None], 0), Array)
+assert_type(lax.transpose(x, np.array([0])), Array)
 assert_type(lax.sort(x), Array)
 assert_type(lax.sort((x, x)), tuple[Array, ...])
 assert_type(mjax.nn.relu(x), Array)
 assert_type(mjax.nn.softmax(x, axis=-1), Array)
+assert_type(mjax.nn.softmax(x, axis=None), Array)
+assert_type(mjax.nn.one_hot(x, 3, axis="i"), Array)
+assert_type(mjax.nn.dot_product_attention(x, x, x), Array)
+assert_type(mjax.nn.dot_product_attention(x, x, x, return_residual=True), tuple[Array, Array])
 assert_type(mjax.scipy.special.erf(x), Array)
 assert_type(mjax.scipy.stats.norm.logpdf(x, 0.0, 1.0), Array)
 assert_type(lax.add(x, x), Array)
@@ -108,6 +155,14 @@ assert_type(mjax.nn.initializers.glorot_normal()(key, (2, 2), jnp.float32), Any)
 
 
 # ---- transformations
+def counted(total: int, y: Array) -> int:
+    return total + y.size
+
+
+def decay(y: Array) -> Array:
+    return y / 2
+
+
 def loss(p: dict[str, Array], y: Array, scale: float = 1.0) -> Array:
     return jnp.sum(p["w"] * y) * scale
 
@@ -148,6 +203,13 @@ assert_type(mjax.linearize(jnp.sin, x)[0], Array)
 assert_type(mjax.device_put(1.0), Array)
 assert_type(mjax.block_until_ready(params), dict[str, Array])
 mjax.pmap(loss, in_axes=(None, 0))(params, x).sum()
+assert_type(mjax.smap(decay, in_axes=0, out_axes=0, axis_name="i")(x), Array)
+assert_type(mjax.smap(in_axes=0, out_axes=0, axis_name="i")(decay)(x), Array)
+assert_type(checkify.checkify(decay)(x), tuple[checkify.Error, Array])
+assert_type(mjax.flatten_util.ravel_pytree(params)[0], Array)
+mjax.export.export(mjax.jit(lambda a: a))(x).call(x)
+assert_type(mjax.jit(decay).__name__, str)
+assert_type(mjax.jit(decay).__wrapped__(x), Array)
 
 
 @mjax.jit
@@ -282,6 +344,11 @@ assert_type(mjax.tree.map(lambda a, b: a + b, params, params), dict[str, Array])
 assert_type(lax.switch(0, [jnp.sin, jnp.cos], x), Array)
 assert_type(lax.map(jnp.sin, x), Array)
 assert_type(lax.associative_scan(jnp.add, x), Array)
+assert_type(mjax.tree.reduce(counted, params, 0), int)
+assert_type(mjax.tree.reduce(lambda a, b: a + jnp.sum(b), params), Any)
+mjax.tree.reduce(lambda a, b: a + jnp.sum(b), params, 0.0)
+mjax.debug.print("{}", x)
+mjax.debug.print(ordered=True)("{ordered}", ordered=x)
 leaves, treedef = mjax.tree.flatten(params)
 assert_type(treedef.num_leaves, int)
 assert_type(treedef.unflatten(leaves), Any)
@@ -307,7 +374,68 @@ assert_type(mjax.vmap(mapped_by_options)(x), Array)
 assert_type(mesh.axis_names, tuple[Hashable, ...])
 assert_type(mesh.shape["i"], int)
 assert_type(mesh.size, int)
+device = mjax.devices()[0]
+assert_type(device, mjax.Device)
+assert_type(device.platform, str)
+assert_type(x.devices(), set[mjax.Device])
+assert_type(x.sharding.device_set, set[mjax.Device])
+mjax.sharding.Mesh(np.array(mjax.devices()).reshape(-1, 1), ("i", "j"))
 assert_type(mesh.axis_types[0], mjax.sharding.AxisType)
+
+
+# ---- classes that are registered
+@mjax.tree_util.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    w: Array
+    name: str = dataclasses.field(default="layer", metadata={"static": True})
+
+
+@functools.partial(mjax.tree_util.register_dataclass, data_fields=["w"], meta_fields=[])
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: Array
+
+
+@mjax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, first: Array, second: Array) -> None:
+        self.first = first
+        self.second = second
+
+    def tree_flatten(self) -> tuple[tuple[Array, Array], None]:
+        return (self.first, self.second), None
+
+    @classmethod
+    def tree_unflatten(cls, aux: None, children: tuple[Array, Array]) -> Pair:
+        return cls(*children)
+
+
+@mjax.tree_util.register_static
+class Mode:
+    name: str = "train"
+
+
+assert_type(Layer(x).w, Array)
+assert_type(Frozen(x).w, Array)
+assert_type(Pair(x, x).first, Array)
+assert_type(Mode().name, str)
+
+
+# ---- references
+def accumulate(ref: mjax.Ref, y: Array) -> Array:
+    ref[...] += y
+    ref[0] = 1.0
+    ref.at[1:][0] = y[0]
+    assert_type(ref.at[1:][...], Array)
+    assert_type(ref.dtype, np.dtype[Any])
+    assert_type(ref.shape, tuple[int, ...])
+    return ref[...]
+
+
+assert_type(mjax.new_ref(x), mjax.Ref)
+assert_type(mjax.freeze(mjax.new_ref(x)), Array)
+assert_type(mjax.ref.get(mjax.new_ref(x)), Array)
 
 
 # ---- settings

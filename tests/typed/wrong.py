@@ -260,3 +260,16 @@ mjax.devices(3.0)  # wrong
 mjax.local_device_count(backend=3)  # wrong
 mjax.ShapeDtypeStruct((3,))  # wrong
 mjax.distributed.initialize(adress="a")  # wrong
+mjax.devices()[0].platfrom  # wrong
+x.sharding.devise_set  # wrong
+
+# ---- what used to be Any
+ref = mjax.new_ref(x)
+ref[...] = "a"  # wrong
+mjax.freeze(ref).summ()  # wrong
+jnp.finfo(jnp.float32).epsilon  # wrong
+jnp.mgrid[0:3].summ()  # wrong
+jnp.result_type(x, 1).item_size  # wrong
+jnp.add.reduce(x).foo  # wrong
+mjax.debug.print("{}", x).foo  # wrong
+jnp.linalg.norm(x, ord=[1])  # wrong

@@ -29,6 +29,8 @@ Y = TypeVar("Y")
 T = TypeVar("T", bound=Any)
 Operands = TypeVarTuple("Operands")
 F = TypeVar("F", bound=Callable[..., Any])
+#: A class that a decorator registers.
+Class = TypeVar("Class", bound=type[Any])
 _Self = TypeVar("_Self")
 _Rest = ParamSpec("_Rest")
 

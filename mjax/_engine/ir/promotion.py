@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -172,6 +172,13 @@ def _is_value(x: Any) -> bool:
     return hasattr(x, "aval") or isinstance(x, (np.ndarray, np.generic, *dtypes.PYTHON_SCALARS))
 
 
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[False] = ...) -> np.dtype[Any]: ...
+@overload
+def result_type(*args: Any, return_weak_type_flag: Literal[True]
+                ) -> tuple[np.dtype[Any], bool]: ...
+@overload
+def result_type(*args: Any, return_weak_type_flag: bool = ...) -> Any: ...
 @boundary
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype that an operation on these values promotes them to.
@@ -202,7 +209,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     return (dtype, weak) if return_weak_type_flag else dtype
 
 
-def promote_types(a: Any, b: Any) -> DType:
+def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The least dtype that both dtypes are promoted to.
 
     Args:
@@ -243,7 +250,7 @@ def inexact_dtype(dtype: DType) -> DType:
     return np.dtype(np.float64 if dtypes.is_wide(dtype) else np.float32)
 
 
-def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype[Any]:
     """The dtype of arrays that are requested as `dtype`: 64 bits become 32 unless x64 is on.
 
     Args:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, overload
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import A
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.ir.pytree import (
     PyTreeDef,
@@ -44,6 +45,12 @@ def tree_all(tree: Any, *, is_leaf: Callable[[Any], bool] | None = None) -> bool
     return all(tree_leaves(tree, is_leaf))
 
 
+@overload
+def tree_reduce(function: Callable[[A, Any], A], tree: Any, initializer: A,
+                is_leaf: Callable[[Any], bool] | None = ...) -> A: ...
+@overload
+def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = ...,
+                is_leaf: Callable[[Any], bool] | None = ...) -> Any: ...
 @boundary
 def tree_reduce(function: Callable[[Any, Any], Any], tree: Any, initializer: Any = NOT_GIVEN,
                 is_leaf: Callable[[Any], bool] | None = None) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Class
 from mjaxlib_shim import trees
 from mjaxlib_shim.trees import GetAttrKey
 
@@ -74,7 +75,7 @@ def register_pytree_with_keys(nodetype: type,
 
 
 @boundary
-def register_pytree_node_class(cls: Any) -> Any:
+def register_pytree_node_class(cls: Class) -> Class:
     """Class decorator: a container with methods `tree_flatten` and `tree_unflatten`.
 
     Args:
@@ -105,7 +106,7 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 @boundary
-def register_pytree_with_keys_class(cls: Any) -> Any:
+def register_pytree_with_keys_class(cls: Class) -> Class:
     """Class decorator: `register_pytree_node_class` with `tree_flatten_with_keys`.
 
     Args:
@@ -138,9 +139,9 @@ def register_pytree_with_keys_class(cls: Any) -> Any:
 
 
 @boundary
-def register_dataclass(nodetype: Any, data_fields: Iterable[str] | None = None,
+def register_dataclass(nodetype: Class, data_fields: Iterable[str] | None = None,
                        meta_fields: Iterable[str] | None = None,
-                       drop_fields: Iterable[str] = ()) -> Any:
+                       drop_fields: Iterable[str] = ()) -> Class:
     """Makes a dataclass a container; usable as a decorator.
 
     Args:
@@ -248,7 +249,7 @@ def static(**kwargs: Any) -> Any:
 
 
 @boundary
-def register_static(cls: Any) -> Any:
+def register_static(cls: Class) -> Class:
     """Class decorator: instances are structure, without leaves; they must be hashable.
 
     Args:

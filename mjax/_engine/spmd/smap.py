@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Function, P, R
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.pytree import tree_map
 from mjax._engine.spmd.shard_map import shard_map
 
 
+@overload
+def smap(f: Callable[P, R], /, *, in_axes: Any = ..., out_axes: Any, axis_name: Any
+         ) -> Function[P, R]: ...
+@overload
+def smap(f: None = ..., /, *, in_axes: Any = ..., out_axes: Any, axis_name: Any
+         ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 @boundary
 def smap(f: Callable[..., Any] | None = None, /, *, in_axes: Any = NOT_GIVEN, out_axes: Any,
          axis_name: Any) -> Any:

@@ -28,6 +28,7 @@ from mjax._engine.base.errors import (
     UnexpectedTracerError,
 )
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.signatures import Class
 from mjax._engine.base.thread import NamedAxis, thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.references import is_reference
@@ -565,7 +566,7 @@ def check_alive(value: Any) -> None:
         refuse_dead(value)
 
 
-def register_tracer(cls: type[Tracer]) -> type[Tracer]:
+def register_tracer(cls: Class) -> Class:
     """Class decorator: makes `typeof` find the tracer's aval without a search."""
     typeof_handlers[cls] = operator.attrgetter("aval")
     return cls

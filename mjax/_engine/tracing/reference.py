@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mjax._engine.base.errors import LazyNoArrayError, LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.references import AbstractRef, is_reference
 from mjax._engine.ir.source import here, summarize
-from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.evaluate import Evaluation, evaluation
 from mjax._engine.tracing.interpreter import Tracer, register_tracer
+
+if TYPE_CHECKING:
+    from mjax._engine.tracing.ref_methods import RefMethods
+else:
+    RefMethods = Tracer  # `mjax._numpy.references` sets them on `Tracer`
 
 
 class _RefMeta(type):
@@ -47,7 +52,7 @@ _placements = BoundedCache(10_000)
 
 
 @register_tracer
-class Ref(Tracer, metaclass=_RefMeta):
+class Ref(RefMethods, metaclass=_RefMeta):
     """A reference to an array that changes in place, made by `mjax.new_ref`.
 
     `ref[i]` reads, `ref[i] = x` writes, and `ref[i] += x` adds. In programs it is an operand: a
@@ -66,6 +71,8 @@ class Ref(Tracer, metaclass=_RefMeta):
     """
 
     __slots__ = ("_content", "_ended", "_source")
+    interp: Evaluation
+    aval: AbstractRef
     _content: Any
     _source: Any
     #: The operation that ended it, and its source.
@@ -77,8 +84,8 @@ class Ref(Tracer, metaclass=_RefMeta):
         self._content, self._source, self._ended = content, source, None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
-    __eq__ = object.__eq__
-    __ne__ = object.__ne__
+    __eq__: Callable[..., bool] = object.__eq__
+    __ne__: Callable[..., bool] = object.__ne__
 
     @property
     def _placement(self) -> RefPlacement:

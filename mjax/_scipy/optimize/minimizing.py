@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from mjax._numpy.core import check_array, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.staged import Staged, staged
 from mjax._scipy.optimize.quasi_newton import bfgs, lbfgs
+
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
 
 
 class OptimizeResults(NamedTuple):
@@ -44,15 +47,15 @@ class OptimizeResults(NamedTuple):
       (True, (2,), (2, 2))
     """
 
-    x: Any
-    success: Any
-    status: Any
-    fun: Any
-    jac: Any
-    hess_inv: Any
-    nfev: Any
-    njev: Any
-    nit: Any
+    x: Array
+    success: Array
+    status: Array
+    fun: Array
+    jac: Array
+    hess_inv: Array | None
+    nfev: Array
+    njev: Array
+    nit: Array
 
 
 OptimizeResults.__module__ = "mjax.scipy.optimize"

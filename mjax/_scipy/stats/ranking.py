@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from mjax._numpy.reductions import any, argmax, max, sum
 from mjax._numpy.statistics import std
 from mjax._numpy.taking import take_along_axis
 from mjax._scipy.special.arguments import inexact_arguments, where
+
+if TYPE_CHECKING:
+    from mjax._engine.runtime.arrays.array import Array
 
 _INT = np.dtype(np.int32)
 
@@ -65,8 +68,8 @@ class ModeResult(NamedTuple):
       count: the number of their occurrences.
     """
 
-    mode: Any
-    count: Any
+    mode: Array
+    count: Array  # type: ignore[assignment]  # a method of tuples
 
 
 @fused(static_argnames=("axis", "nan_policy", "keepdims"))

@@ -20,10 +20,11 @@ from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.layouts import Format, format_of
 from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
-from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding, bounds
+from mjax._engine.runtime.arrays.shardings import Sharding, SingleDeviceSharding, bounds
 from mjax._engine.runtime.xla_errors import raise_original
 from mjax._engine.tracing.interpreter import Tracer
 from mjaxlib_shim import arrays as shim
+from mjaxlib_shim.client import Device
 from mjaxlib_shim.dlpack import to_dlpack
 
 _TREESCOPE = "mjax._engine.runtime.arrays.treescope"
@@ -121,7 +122,7 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
         return elements * parts * int(physical.dtype.itemsize)
 
     @property
-    def sharding(self) -> Any:
+    def sharding(self) -> Sharding:
         """The sharding of the elements."""
         return self._placement.sharding
 
@@ -133,13 +134,13 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
     _committed = committed
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Device | Sharding:
         """The device of a one-device array, else its sharding."""
         sharding = self._placement.sharding
         devices = sharding.flat_devices
         return devices[0] if len(devices) == 1 else sharding
 
-    def devices(self) -> set[Any]:
+    def devices(self) -> set[Device]:
         """The devices that hold a part of the array."""
         return set(self._placement.sharding.device_set)
 
@@ -421,7 +422,8 @@ class Array(ArrayMethods, metaclass=_ArrayMeta):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         self._only_buffer("__dlpack_device__", BufferError)
-        return _DLPACK_KINDS[self.device.platform], self.device.id
+        (device,) = self.devices()
+        return _DLPACK_KINDS[device.platform], device.id
 
     @boundary
     def __reduce__(self) -> Any:

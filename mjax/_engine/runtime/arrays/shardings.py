@@ -21,6 +21,7 @@ from mjax._engine.base.sockets import sockets
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
 from mjax._engine.ir.mesh_specs import check_spec, cuts, device_order, shard_shape
 from mjaxlib_shim import shardings as shim
+from mjaxlib_shim.client import Device
 
 Index = tuple[slice, ...]
 
@@ -51,17 +52,17 @@ class Sharding:
         """
         raise NotImplementedError
 
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         """Device -> its part of an array of this shape."""
         raise NotImplementedError
 
-    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+    def addressable_devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         """The same for the devices of this process."""
         mine = self.addressable_devices
         return {d: i for d, i in self.devices_indices_map(global_shape).items() if d in mine}
 
     @property
-    def device_set(self) -> set[Any]:
+    def device_set(self) -> set[Device]:
         """The devices that hold a part of the array."""
         return set(self.flat_devices)
 
@@ -71,7 +72,7 @@ class Sharding:
         return len(self.flat_devices)
 
     @property
-    def addressable_devices(self) -> set[Any]:
+    def addressable_devices(self) -> set[Device]:
         """Those of this process."""
         return set(self.local_devices)
 
@@ -167,7 +168,7 @@ class MeshSharding(Sharding):
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         return shard_shape(self.spec, self.mesh, global_shape)
 
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         self.shard_shape(global_shape)  # refuses sizes that are not divisible
         ndim, devices = len(global_shape), self.flat_devices
         slices = shim.shard_slices(shim.hlo_sharding_of(self.native_for(ndim), ndim),
@@ -220,7 +221,7 @@ class SingleDeviceSharding(Sharding):
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         return tuple(global_shape)
 
-    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Any, Index]:
+    def devices_indices_map(self, global_shape: Sequence[int]) -> dict[Device, Index]:
         return {self.device: (slice(None),) * len(global_shape)}
 
     @property

@@ -576,6 +576,14 @@ class JitFunction(Wrapped[P, R_co], Function[P, R_co], Protocol[P, R_co]):
     def __call__(self: JitFunction[[NoResult], NoResult], f: Callable[Q, R], /
                  ) -> JitFunction[Q, R]: ...
 
+    @property
+    def __name__(self) -> str:
+        """The name of the function."""
+
+    @property
+    def __wrapped__(self) -> Callable[P, R_co]:
+        """The function."""
+
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for arguments like these, without computing them."""
 

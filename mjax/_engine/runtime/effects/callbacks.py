@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import string
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -273,6 +273,11 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
     return tree_unflatten(flat.out_tree, outs)
 
 
+@overload
+def debug_callback(callback: Callable[..., Any], *args: Any, ordered: bool = ...,
+                   partitioned: bool = ..., **kwargs: Any) -> None: ...
+@overload
+def debug_callback(*, ordered: bool = ..., partitioned: bool = ...) -> Callable[..., None]: ...
 @boundary
 def debug_callback(callback: Callable[..., Any] | None = None, *args: Any, ordered: bool = False,
                    partitioned: bool = False, **kwargs: Any) -> Any:
@@ -413,6 +418,12 @@ _MISFITS: dict[type[Exception], type[Exception]] = {
     ValueError: ValueError}
 
 
+@overload
+def debug_print(fmt: str, *args: Any, ordered: bool = ..., partitioned: bool = ...,
+                skip_format_check: bool = ..., **kwargs: Any) -> None: ...
+@overload
+def debug_print(*, ordered: bool = ..., partitioned: bool = ..., skip_format_check: bool = ...
+                ) -> Callable[..., None]: ...
 @boundary
 def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
                 partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any) -> Any:
@@ -449,6 +460,12 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False,
     return call if fmt is None and not (args or kwargs) else call(fmt, *args, **kwargs)
 
 
+@overload
+def debug_log(fmt: str, *args: Any, ordered: bool = ..., partitioned: bool = ...,
+              skip_format_check: bool = ..., **kwargs: Any) -> None: ...
+@overload
+def debug_log(*, ordered: bool = ..., partitioned: bool = ..., skip_format_check: bool = ...
+              ) -> Callable[..., None]: ...
 @boundary
 def debug_log(fmt: str | None = None, *args: Any, ordered: bool = False,
               partitioned: bool = False, skip_format_check: bool = False, **kwargs: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,7 +77,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 
     def gathered(value: Any) -> np.ndarray[Any, Any]:
         if isinstance(value, Array) and not value.is_fully_addressable:
-            return np.asarray(device_put(value, _everywhere(value.sharding.mesh)))
+            sharding = cast(NamedSharding, value.sharding)
+            return np.asarray(device_put(value, _everywhere(cast(Mesh, sharding.mesh))))
         if tiled and np.ndim(value) == 0:
             raise LazyValueError(lambda: (
                 f"process_allgather(tiled=True): a value of type {typeof(value)} has no axis along "
