@@ -113,7 +113,7 @@ def blocks(text: str, link: Callable[[str], str | None]) -> str:
             if start:
                 out.append(_paragraph(lines[:start], link))
             out.append(f"```pycon\n{textwrap.dedent(chr(10).join(lines[start:]))}\n```")
-        elif all(line.startswith(("  ", "")) and line[:1] == " " for line in lines):
+        elif all(line[:1] == " " for line in lines):
             out.append(f"```text\n{textwrap.dedent(block)}\n```")
         else:
             out.append(_paragraph(lines, link))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
-import runpy
 import sys
 from collections.abc import Sequence
 
 from mjax._tools import doctor
+from mjax._tools.programs import add_program, check_program, run_program
 from mjax._tools.trace_report import trace_report
 
 
@@ -26,33 +25,17 @@ def _trace(arguments: Sequence[str]) -> int:
         "and compilations on stderr, by line, with the reasons for those that happened again.")
     parser.add_argument("--json", metavar="FILE", help="write the report as JSON")
     parser.add_argument("--perfetto", metavar="FILE", help="write it for Perfetto")
-    parser.add_argument("-m", dest="module", action="store_true",
-                        help="the program is the name of a module, as of `python -m`")
-    parser.add_argument("program", help="a script, or with -m a module")
-    rest = parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
-    rest.required = False  # Python 3.11 would ask for them
+    add_program(parser)
     options = parser.parse_args(arguments)
-    program = options.program
-    if options.module and not _runs(program):
-        parser.error(f"there is no module {program!r} that can be run; give its name as "
-                     "`python -m` takes it")
-    if not options.module and not os.path.exists(program):
-        parser.error(f"there is no file {program!r}; give the path of a Python program, or -m and "
-                     "the name of a module")
+    check_program(parser, options)
     paths = {form: path for form in ("json", "perfetto") if (path := getattr(options, form))}
     for form, path in paths.items():  # before the program runs, which may take hours
         if not os.path.isdir(folder := os.path.dirname(os.path.abspath(path))):
             parser.error(f"--{form} {path}: there is no folder {folder!r}")
-    sys.argv = [program, *options.arguments]
-    if not (options.module or sys.flags.safe_path):
-        sys.path[0] = os.path.dirname(os.path.abspath(program))
     status: object = 0
     try:
         with trace_report() as report:
-            if options.module:
-                runpy.run_module(program, run_name="__main__", alter_sys=True)
-            else:
-                runpy.run_path(program, run_name="__main__")
+            run_program(options)
     except SystemExit as end:
         status = end.code
     finally:  # programs that fail, or are interrupted, have a report too
@@ -63,13 +46,3 @@ def _trace(arguments: Sequence[str]) -> int:
         return status or 0
     print(status, file=sys.stderr)
     return 1
-
-
-def _runs(name: str) -> bool:
-    """Whether there is such a module; of a package, whether it has a `__main__`."""
-    try:
-        spec = importlib.util.find_spec(name)
-        return spec is not None and (spec.submodule_search_locations is None
-                                     or importlib.util.find_spec(f"{name}.__main__") is not None)
-    except (ImportError, ValueError):  # of a package above, or a name such as ""
-        return False

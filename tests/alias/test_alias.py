@@ -275,7 +275,8 @@ def test_scripts_and_modules(tmp_path):
     assert ended.returncode == 3
     ended = run("", "-m", "mjax.alias", "--jax-version", "0.9.1", "-m", "tests.alias.program", "a")
     assert (ended.returncode, ended.stdout) == (0, "__main__ 0.9.1 ['a']\n"), ended.stderr
-    for arguments, said in ((("nowhere.py",), "no file 'nowhere.py'"), ((), "required"),
+    for arguments, said in ((("nowhere.py",), "no file 'nowhere.py'"), ((), "required: program"),
+                            (("-m", "nowhere"), "no module 'nowhere'"),
                             (("--jax-version", "9", "x"), "a release such as")):
         ended = run("", "-m", "mjax.alias", *arguments)
         assert ended.returncode == 2 and said in ended.stderr

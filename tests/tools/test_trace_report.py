@@ -390,12 +390,15 @@ def test_the_command(tmp_path):
 def test_the_command_runs_modules(tmp_path, options):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "helper.py").write_text("def double(x):\n    return x * 2\n")
+    (tmp_path / "package" / "__init__.py").write_text(
+        "import mjax\nmjax.jit(lambda x: x * 5)(1.0)\n")
     (tmp_path / "package" / "__main__.py").write_text(
         SCRIPT.replace("import helper", "from . import helper"))
     done = _command("-m", "package", "-m", "3", options=options, path=tmp_path)
     assert done.returncode == 3, done.stderr
     assert done.stdout == "['-m', '3'] __main__\n"
     assert f"{tmp_path / 'package' / '__main__.py'}:6 (<module>)" in done.stderr
+    assert f"{tmp_path / 'package' / '__init__.py'}:2 (<module>)" in done.stderr
 
 
 def test_the_command_keeps_paths_safe(tmp_path):
@@ -418,6 +421,8 @@ def test_a_program_that_fails_has_a_report(tmp_path):
     ((), "required: program\n"),
     (("-m",), "required: program\n"),
     (("-m", "absent.part"), "there is no module 'absent.part'"),
+    (("-m", ""), "there is no module ''"),
+    (("-m", "json.absent"), "there is no module 'json.absent'"),
     (("-m", "mjax.numpy"), "there is no module 'mjax.numpy' that can be run"),
     (("absent.py",), "there is no file 'absent.py'"),
     (("--json", "absent/r.json", __file__), "--json absent/r.json: there is no folder"),
