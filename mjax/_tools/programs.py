@@ -55,7 +55,8 @@ def _found(name: str, find: Callable[[str, ModuleSpec | None], ModuleSpec | None
                 return False
         return spec is not None and (spec.submodule_search_locations is None
                                      or find(f"{name}.__main__", spec) is not None)
-    except (ImportError, ValueError):  # of a package above, or a name such as ""
+    # Of a package above, a name such as "", a namespace in a package that is not imported.
+    except (ImportError, ValueError, KeyError):
         return False
 
 
