@@ -267,7 +267,7 @@ _MEANS = {
 _REAL_DEVIATION, _COMPLEX_DEVIATION = 0.8796256610342398, 0.9531116438049121
 
 
-def _in_disk(key: Any, shape: Any, dtype: Any, squares: Any) -> Any:
+def _in_disk(key: Any, shape: Any, dtype: Any, squares: Any, out_sharding: Any) -> Any:
     """Complex numbers of uniformly distributed angle.
 
     Args:
@@ -275,11 +275,13 @@ def _in_disk(key: Any, shape: Any, dtype: Any, squares: Any) -> Any:
       shape: shape of the array.
       dtype: its complex dtype.
       squares: maps uniform numbers to the squares of the magnitudes.
+      out_sharding: the sharding of the array, or None.
     """
     real = dtypes.real_dtype(dtype)
-    size_key, angle_key = split(key)
-    size = sqrt(squares(uniform_numbers(size_key, shape, real)))
-    angle = 2 * math.pi * uniform_numbers(angle_key, shape, real).astype(dtype)
+    of_size, of_angle = (uniform_numbers(part, shape, real, out_sharding=out_sharding)
+                         for part in split(key))
+    size = sqrt(squares(of_size))
+    angle = 2 * math.pi * of_angle.astype(dtype)
     return size.astype(dtype) * exp(1j * angle)
 
 
@@ -301,11 +303,11 @@ def _scaled(key: Any, shape: Any, dtype: Any, distribution: str, variance: Any, 
         deviation = divide(sqrt(variance), asarray(deviation, dtype))
         if is_real:
             return truncated_numbers(key, -2, 2, shape, dtype, **place) * deviation
-        return _in_disk(key, shape, dtype, _normal_squares(dtype)) * deviation
+        return _in_disk(key, shape, dtype, _normal_squares(dtype), out_sharding) * deviation
     if distribution == "uniform":
         if is_real:
             return uniform_numbers(key, shape, dtype, -1, **place) * sqrt(3 * variance)
-        return _in_disk(key, shape, dtype, lambda u: 2 * u) * sqrt(variance)
+        return _in_disk(key, shape, dtype, lambda u: 2 * u, out_sharding) * sqrt(variance)
     msg = (f"variance_scaling: unknown distribution {distribution!r}; it is 'truncated_normal', "
            "'normal' or 'uniform'.")
     raise ValueError(msg)

@@ -11,6 +11,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import random
 from mjax.nn import initializers
+from mjax.sharding import NamedSharding, PartitionSpec
 
 KEY, SHAPE = random.key(7), (60, 80)
 
@@ -114,3 +115,14 @@ def test_aliases():
 def test_refusals(call, text):
     with pytest.raises(ValueError, match=re.escape(text)):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("distribution", ["normal", "truncated_normal", "uniform"])
+def test_sharding_of_the_numbers(distribution, dtype):
+    mesh = mjax.make_mesh((8,), ("i",))
+    place = NamedSharding(mesh, PartitionSpec("i"))
+    init = initializers.variance_scaling(1.0, "fan_in", distribution)
+    out = init(KEY, (8, 3), dtype, out_sharding=place)
+    assert out.sharding.is_equivalent_to(place, 2)
+    np.testing.assert_allclose(out, init(KEY, (8, 3), dtype), rtol=1e-6)
