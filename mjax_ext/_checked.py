@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.util import check_count, counted, per_item
-from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.tracing.rule_errors import describe_value
 
 
@@ -27,7 +26,7 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
       ValueError: there are more or fewer flags than items.
     """
     try:
-        found = per_item(flags, len(items))
+        found = per_item(bool(flags) if isinstance(flags, np.bool_) else flags, len(items))
     except TypeError:
         found = ("not flags",)  # type: ignore[assignment]
     if not all(isinstance(flag, (bool, np.bool_)) for flag in found):
@@ -38,18 +37,37 @@ def flags_for(who: str, name: str, flags: Any, items: Sequence[Any], what: str) 
     return tuple(map(bool, found))
 
 
+def as_list(who: str, name: str, values: Any) -> Sequence[Any]:
+    """The argument as a list or tuple, from whatever holds values one after another.
 
-def as_jaxpr(who: str, jaxpr: Any) -> Jaxpr:
-    """The argument, which must be a program.
+    Args:
+      who: the function, for messages.
+      name: the name of its argument.
+      values: the argument.
 
     Raises:
-      TypeError: it is not one.
+      TypeError: it is one value, or a text.
     """
-    if not isinstance(jaxpr, Jaxpr):
-        msg = (f"{who} takes a jaxpr, such as mjax.make_jaxpr(f)(*args) gives; got "
-               f"{describe_value(jaxpr)}.")
+    if isinstance(values, (list, tuple)):
+        return values
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or (
+            getattr(values, "ndim", 1) == 0):
+        msg = f"{who}: {name} must be a list, got {describe_value(values)}."
         raise TypeError(msg)
-    return jaxpr
+    return list(values)
+
+
+def as_listed_pair(who: str, result: Any) -> tuple[Any, Any]:
+    """The result of a function that gives results and something else.
+
+    Raises:
+      TypeError: it is not a pair.
+    """
+    if not (isinstance(result, (tuple, list)) and len(result) == 2):
+        msg = (f"{who}: the function must return a pair (results, what is not differentiated), but "
+               f"returned {describe_value(result)}.")
+        raise TypeError(msg)
+    return result[0], result[1]
 
 
 def as_function(who: str, fun: Any) -> Callable[..., Any]:

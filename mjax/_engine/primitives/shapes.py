@@ -21,6 +21,7 @@ from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.sizes import integers_of_shape, is_symbolic_dim
 from mjax._engine.ir.types import (
+    AbstractValue,
     ShapedArray,
     has_array_type,
     is_object_value,
@@ -565,8 +566,7 @@ def zeros_of(aval: Any) -> Any:
       An array of its shape and dtype.
 
     Raises:
-      TypeError: values of this type cannot be zero, as tokens cannot.
-      AttributeError: `aval` is not a type.
+      TypeError: `aval` is not a type, or its values cannot be zero, as tokens cannot.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -574,6 +574,10 @@ def zeros_of(aval: Any) -> Any:
       Array([0., 0.], dtype=float32)
     """
     if not isinstance(aval, ShapedArray):
+        if not isinstance(aval, AbstractValue):
+            msg = ("zeros are made of a type, such as mjax.typeof(x) gives; got "
+                   f"{aval!r} of type {type(aval).__name__}.")
+            raise TypeError(msg)
         return aval.zeros()
     dtype = aval.dtype
     if dtype == dtypes.float0:

@@ -112,8 +112,8 @@ def instantiate(tangent: Any) -> Any:
       An array.
 
     Raises:
-      AttributeError: the `aval` of a `Zero` is not a type.
-      TypeError: it is a `HiType` that does not define its zero.
+      TypeError: the `aval` of a `Zero` is not a type, or is a `HiType` that does not define its
+        zero.
 
     Example:
       >>> from mjax_ext.interpreters import ad

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import (
@@ -466,6 +466,51 @@ def describe_value(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{type(value).__name__} of type {value.dtype}{list(value.shape)}"
     return repr(value)[:200]
+
+
+def as_jaxpr(who: str, jaxpr: Any) -> Jaxpr:
+    """The argument, which must be a program.
+
+    Raises:
+      TypeError: it is not one.
+    """
+    if not isinstance(jaxpr, Jaxpr):
+        msg = (f"{who} takes a jaxpr, such as mjax.make_jaxpr(f)(*args) gives; got "
+               f"{describe_value(jaxpr)}.")
+        raise TypeError(msg)
+    return jaxpr
+
+
+def refuse_flags(who: str, jaxpr: Any, **flags: Any) -> None:
+    """Refuses arguments of a function of a jaxpr and flags; called where it has failed.
+
+    Raises:
+      TypeError: the program is not one, or flags are not bools in a list. One bool is enough for
+        those named "instantiate".
+    """
+    as_jaxpr(who, jaxpr)
+    for name, given in flags.items():
+        if not (isinstance(given, Iterable)
+                or (isinstance(given, bool) and name.startswith("instantiate"))):
+            msg = f"{who}: {name} must be a list of bools, got {describe_value(given)}."
+            raise TypeError(msg)
+
+
+def refuse_results(function: Any, outs: Any) -> None:
+    """Refuses the results of a function of flat values that are not in a list.
+
+    Raises:
+      TypeError: they are not.
+    """
+    try:
+        iter(outs)
+    except TypeError:
+        while hasattr(function, "func"):
+            function = function.func
+        name = getattr(function, "__name__", None) or type(function).__name__
+        msg = (f"a function of flat values must return a list of its results, but {name} returned "
+               f"{describe_value(outs)}.")
+        raise TypeError(msg) from None
 
 
 def _identifier(name: str) -> str:

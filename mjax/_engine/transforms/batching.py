@@ -43,6 +43,7 @@ from mjax._engine.tracing.rule_errors import (
     check_lists,
     describe_value,
     name_rule,
+    refuse_results,
 )
 from mjax._engine.tracing.rule_results import refuse_misfits, types_of
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
@@ -294,6 +295,8 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: AxisData, args: Sequence[A
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[int | None]]:
     """Values and batch dims of a function's results under a batching interpreter."""
     values, dims = [], []
+    if not isinstance(outs, (list, tuple)):
+        refuse_results(interp.function, outs)
     for out in outs:
         mine = type(out) is BatchTracer and out.interp is interp
         values.append(out.value if mine else out)

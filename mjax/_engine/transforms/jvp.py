@@ -37,6 +37,8 @@ from mjax._engine.tracing.rule_errors import (
     check_lists,
     describe_value,
     name_rule,
+    refuse_flags,
+    refuse_results,
 )
 from mjax._engine.tracing.rule_results import refuse_misfits, types_of
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
@@ -274,6 +276,8 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: 
 def split_results(interp: Interpreter, outs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Primals and tangents of a function's results under a jvp interpreter."""
     primals, tangents = [], []
+    if not isinstance(outs, (list, tuple)):
+        refuse_results(interp.function, outs)
     for out in outs:
         if type(out) is JVPTracer and out.interp is interp:
             primals.append(out.primal)
@@ -298,11 +302,10 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequen
       and which results have a tangent.
 
     Raises:
-      TypeError: `nonzeros` is not iterable, `instantiate` is neither a bool nor iterable, or a jvp
-        rule gives what does not fit.
+      TypeError: `jaxpr` is not a jaxpr, `nonzeros` is not iterable, `instantiate` is neither a bool
+        nor iterable, or a jvp rule gives what does not fit.
       ValueError: there are more or fewer flags than inputs or results.
       MissingRuleError: a primitive does not have a jvp rule.
-      AttributeError: `jaxpr` is not a jaxpr.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -310,8 +313,12 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequen
       >>> len(jvp.in_avals), len(jvp.out_avals)
       (2, 2)
     """
-    wanted = per_item(instantiate, len(jaxpr.outvars))
-    nonzeros = tuple(nonzeros)
+    try:
+        wanted = per_item(instantiate, len(jaxpr.outvars))
+        nonzeros = tuple(nonzeros)
+    except (AttributeError, TypeError):
+        refuse_flags("jvp_jaxpr", jaxpr, nonzeros=nonzeros, instantiate=instantiate)
+        raise
 
     def make() -> tuple[Jaxpr, list[bool]]:
         check_count("jvp_jaxpr", "nonzeros", nonzeros, jaxpr.invars, "input")

@@ -30,6 +30,7 @@ from mjax._engine.tracing.rule_errors import (
     describe_value,
     jvp_rule_text,
     name_rule,
+    refuse_flags,
 )
 from mjax._engine.tracing.stage import (
     StageTracer,
@@ -199,11 +200,10 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
       that have one, the unknown ones.
 
     Raises:
-      TypeError: `nonzeros` is not iterable, `instantiate` is neither a bool nor iterable, or a jvp
-        rule gives what does not fit.
+      TypeError: `jaxpr` is not a jaxpr, `nonzeros` is not iterable, `instantiate` is neither a bool
+        nor iterable, or a jvp rule gives what does not fit.
       ValueError: there are more or fewer flags than inputs or results.
       MissingRuleError: a primitive does not have a jvp rule.
-      AttributeError: `jaxpr` is not a jaxpr.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -212,8 +212,12 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool],
       >>> [eqn.primitive for eqn in parts.known.eqns], [eqn.primitive for eqn in parts.unknown.eqns]
       ([sin, cos], [mul])
     """
-    nonzeros = tuple(nonzeros)
-    wanted = per_item(instantiate, len(jaxpr.outvars))
+    try:
+        nonzeros = tuple(nonzeros)
+        wanted = per_item(instantiate, len(jaxpr.outvars))
+    except (AttributeError, TypeError):
+        refuse_flags("linearize_jaxpr", jaxpr, nonzeros=nonzeros, instantiate=instantiate)
+        raise
     return jaxpr.cached(("linearize", nonzeros, wanted, thread.settings),
                         lambda: _linearize_jaxpr(jaxpr, nonzeros, wanted))
 

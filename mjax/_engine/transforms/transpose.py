@@ -26,6 +26,7 @@ from mjax._engine.tracing.rule_errors import (
     describe_value,
     name_rule,
     not_linear,
+    refuse_flags,
 )
 from mjax._engine.tracing.stage import constants_of, settled, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -213,11 +214,10 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
       linear inputs that have one, and which those are.
 
     Raises:
-      TypeError: `undefined` or `nonzero_cts` is not iterable, an equation is not linear, or a
-        transpose rule gives what does not fit.
+      TypeError: `jaxpr` is not a jaxpr, `undefined` or `nonzero_cts` is not iterable, an equation
+        is not linear, or a transpose rule gives what does not fit.
       ValueError: there are more or fewer flags than inputs, results or linear inputs.
       MissingRuleError: a primitive does not have a transpose rule.
-      AttributeError: `jaxpr` is not a jaxpr.
 
     Example:
       >>> from mjax_ext import core
@@ -227,8 +227,13 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
       >>> core.eval_jaxpr(transposed, transposed.consts, 5.0, 2.0), which
       ([Array(10., dtype=float32, weak_type=True)], [True])
     """
-    undefined, nonzero_cts = tuple(undefined), tuple(nonzero_cts)
-    wanted = per_item(instantiate_cts, sum(undefined))
+    try:
+        undefined, nonzero_cts = tuple(undefined), tuple(nonzero_cts)
+        wanted, cached = per_item(instantiate_cts, sum(undefined)), jaxpr.cached
+    except (AttributeError, TypeError):
+        refuse_flags("transpose_jaxpr", jaxpr, undefined=undefined, nonzero_cts=nonzero_cts,
+                     instantiate_cts=instantiate_cts)
+        raise
 
     def make() -> tuple[Jaxpr, list[bool]]:
         check_count("transpose_jaxpr", "undefined", undefined, jaxpr.invars, "input")
@@ -252,4 +257,4 @@ def transpose_jaxpr(jaxpr: Jaxpr, undefined: Sequence[bool], nonzero_cts: Sequen
                   if nz]
         return trace_to_jaxpr(f, avals, jaxpr.debug_info), nonzero_ins
 
-    return jaxpr.cached(("transpose", undefined, nonzero_cts, wanted, thread.settings), make)
+    return cached(("transpose", undefined, nonzero_cts, wanted, thread.settings), make)

@@ -7,6 +7,7 @@ from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import check_count
 from mjax._engine.control.calls.call_primitive import as_wrapped
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.pytree import Partial, tree_flatten, tree_structure, treedef_tuple
@@ -19,7 +20,8 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.dce import dce_jaxpr, with_inputs
 from mjax._engine.transforms.linearize import linearize_flat
 from mjax._engine.transforms.transpose import backward_pass
-from mjax_ext._checked import as_function
+from mjax_ext._checked import as_function, as_list, as_listed_pair
+from mjax_ext.interpreters.ad._jaxprs import check_types
 from mjax_ext.interpreters.ad._wrapped import jvpfun, jvpfun_with_aux, pushed
 
 _NONE: Any = object()
@@ -61,8 +63,9 @@ def jvp(fun: Callable[..., Any], primals: Any = _NONE, tangents: Any = _NONE,
         flags = instantiate if isinstance(instantiate, bool) else tuple(instantiate)
         return (jvpfun_with_aux(as_wrapped(fun), flags) if has_aux else
                 jvpfun(fun, flags, transform_stack))
-    leaves, tree = tree_flatten(tuple(primals))
-    tangent_leaves, tangent_tree = tree_flatten(tuple(tangents), lambda t: type(t) is Zero)
+    leaves, tree = tree_flatten(tuple(as_list("jvp", "primals", primals)))
+    tangent_leaves, tangent_tree = tree_flatten(
+        tuple(as_list("jvp", "tangents", tangents)), lambda t: type(t) is Zero)
     if tree != tangent_tree:
         msg = f"jvp: primals have the structure {tree}, and tangents {tangent_tree}."
         raise TypeError(msg)
@@ -133,7 +136,10 @@ class _Pull:
         self.zeros, self.jaxpr = zeros, jaxpr
 
     def __call__(self, consts: Sequence[Any], *cts: Any) -> list[Any]:
+        check_count("vjp's function of cotangents", "cts", cts, self.zeros, "result")
         given = [ct for ct, zero in zip(cts, self.zeros, strict=True) if not zero]
+        check_types("vjp's function of cotangents", "cts", given,
+                    [v.aval.to_cotangent() for v in self.jaxpr.outvars])
         return [instantiate_zeros(ct) for ct in backward_pass(
             self.jaxpr, consts, [UndefinedPrimal(v.aval) for v in self.jaxpr.invars], given,
             "transpose")]
@@ -154,7 +160,8 @@ def vjp(traceable: Callable[..., Any], primals: Sequence[Any], has_aux: bool = F
 
     Raises:
       TypeError: `traceable` is not a function, or one of the primals or results is not an array.
-      ValueError: by the function: there are more or fewer cotangents than results.
+      ValueError: by the function: there are more or fewer cotangents than results; a TypeError:
+        one does not have the type of its result.
       MissingRuleError: a primitive does not have a jvp rule; by the function: a transpose rule.
 
     Example:
@@ -168,11 +175,13 @@ def vjp(traceable: Callable[..., Any], primals: Sequence[Any], has_aux: bool = F
     def first(*args: Any) -> Any:
         if not has_aux:
             return call(*args)
-        outs, aux = call(*args)
+        outs, aux = as_listed_pair("vjp", call(*args))
         found.extend(map(thread.interpreter.detach, aux))
         return outs
 
-    outs, zeros, jaxpr = _linearized(first, primals, function_name(traceable))
+    first.__name__ = function_name(traceable)
+    outs, zeros, jaxpr = _linearized(first, as_list("vjp", "primals", primals),
+                                     first.__name__)
     consts = jaxpr.consts
     pull = Partial(_Pull(zeros, jaxpr.replace(consts=[None] * len(consts))), consts)
     return (outs, pull, found) if has_aux else (outs, pull)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.util import check_count, split_list
+from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.jaxpr import Jaxpr
-from mjax._engine.ir.types import typeof
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.registration import refuse_other
+from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
 from mjax._engine.transforms import transpose as engine
 from mjax._engine.transforms.transpose import transpose_jaxpr
-from mjax_ext._checked import as_jaxpr
+from mjax_ext._checked import as_list
 
 
 def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
@@ -31,7 +35,8 @@ def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
       For each input its cotangent, or a `Zero`.
 
     Raises:
-      TypeError: `transform_stack` is not a bool, or an equation is not linear.
+      TypeError: `transform_stack` is not a bool, a value does not have the shape and the dtype of
+        its input or result, or an equation is not linear.
       ValueError: there are more or fewer values than constants, inputs or results.
       MissingRuleError: a primitive does not have a transpose rule.
 
@@ -48,14 +53,45 @@ def backward_pass(jaxpr: Jaxpr, transform_stack: bool, consts: Sequence[Any],
         msg = ("backward_pass(jaxpr, transform_stack, consts, primals_in, cts_in): "
                f"transform_stack must be a bool, got {describe_value(transform_stack)}.")
         raise TypeError(msg)
+    consts, primals_in, cts_in = (
+        as_list("backward_pass", name, values) for name, values in (
+            ("consts", consts), ("primals_in", primals_in), ("cts_in", cts_in)))
     for name, values, items, what in (("consts", consts, jaxpr.constvars, "constant"),
                                       ("primals_in", primals_in, jaxpr.invars, "input"),
                                       ("cts_in", cts_in, jaxpr.outvars, "result")):
         check_count("backward_pass", name, values, items, what)
+    check_types("backward_pass", "primals_in", primals_in, jaxpr.in_avals)
+    check_types("backward_pass", "cts_in", cts_in, [a.to_cotangent() for a in jaxpr.out_avals])
     found = engine.backward_pass(jaxpr, consts, primals_in, cts_in,
                                  "transpose" if transform_stack else "")
     return [Zero(typeof(p).to_cotangent()) if ct is None else ct
             for p, ct in zip(primals_in, found, strict=True)]
+
+
+def check_types(who: str, name: str, values: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Refuses values of other shapes and dtypes than a program has.
+
+    Args:
+      who: the function, for messages.
+      name: the name of its argument.
+      values: arrays, `UndefinedPrimal`s, `Zero`s; None is not looked at.
+      expected: their types.
+
+    Raises:
+      TypeError: a value does not have its type, or is not an array.
+    """
+    for i, (value, aval) in enumerate(zip(values, expected, strict=True)):
+        if value is None or not isinstance(aval, ShapedArray) or aval.dtype == float0:
+            continue
+        try:
+            given = value.aval if type(value) in (Zero, UndefinedPrimal) else typeof(value)
+        except TypeError as error:
+            msg = f"{who}: {name}[{i}]: {error}"
+            raise TypeError(msg) from None
+        if (getattr(given, "shape", None), getattr(given, "dtype", None)) != (
+                aval.shape, aval.dtype):
+            msg = f"{who}: {name}[{i}] has type {given}, but the program expects {aval}."
+            raise TypeError(msg)
 
 
 def closed_backward_pass(jaxpr: Jaxpr, transform_stack: bool, primals_in: Sequence[Any],
@@ -101,6 +137,7 @@ def rearrange_binders(jaxpr: Jaxpr, primals_in: Sequence[int], tangents_in: Sequ
 
     Raises:
       ValueError: the sizes do not add up.
+      TypeError: `jaxpr` is not a jaxpr, or a size is not an int of at least 0.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -120,6 +157,12 @@ def rearrange_binders(jaxpr: Jaxpr, primals_in: Sequence[int], tangents_in: Sequ
 
 def _alternate(what: str, primals: Sequence[int], tangents: Sequence[int], values: Sequence[Any]
                ) -> list[Any]:
+    for sizes in (primals, tangents):
+        if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in as_list(
+                "rearrange_binders", f"the sizes of the groups of {what}", sizes)):
+            msg = (f"rearrange_binders: the sizes of the groups of {what} must be ints of at least "
+                   f"0, got {describe_value(sizes)}.")
+            raise TypeError(msg)
     if len(primals) != len(tangents) or sum(primals) + sum(tangents) != len(values):
         msg = (f"rearrange_binders: groups of {list(primals)} primals and {list(tangents)} "
                f"tangents for {len(values)} {what}; give as many groups of each, whose sizes add "
@@ -151,11 +194,11 @@ def call_transpose(primitive: Primitive, params: dict[str, Any], call_jaxpr: Jax
       transpose rule.
 
     Raises:
-      TypeError: `call_jaxpr` is not a jaxpr or not linear, or the primitive does not take the
-        params.
+      TypeError: `primitive` is not a primitive, `params` is not a dict, `call_jaxpr` is not a jaxpr
+        or not linear, a value does not have the type that it has there, or the primitive does not
+        take the params.
       ValueError: there are more or fewer operands than inputs, or cotangents than results.
       MissingRuleError: a primitive of the program does not have a transpose rule.
-      AttributeError: `primitive` is not a primitive, or `params` is not a dict.
 
     Example:
       >>> from mjax_ext.core.primitives import closed_call_p
@@ -166,9 +209,19 @@ def call_transpose(primitive: Primitive, params: dict[str, Any], call_jaxpr: Jax
       >>> float(ct), none
       (10.0, None)
     """
+    refuse_other(primitive)
+    as_jaxpr("call_transpose", call_jaxpr)
+    if not isinstance(params, dict):
+        msg = f"call_transpose: params must be a dict, got {describe_value(params)}."
+        raise TypeError(msg)
+    for name, values, avals, what in (("args", args, call_jaxpr.in_avals, "input"),
+                                      ("ct", ct, call_jaxpr.out_avals, "result")):
+        check_count("call_transpose", name, as_list("call_transpose", name, values), avals, what)
+    check_types("call_transpose", "args", args, call_jaxpr.in_avals)
+    check_types("call_transpose", "ct", ct, [a.to_cotangent() for a in call_jaxpr.out_avals])
     undefined = list(map(is_undefined_primal, args))
-    nonzero = [type(c) is not Zero for c in ct]
-    transposed, found = transpose_jaxpr(as_jaxpr("call_transpose", call_jaxpr), undefined, nonzero)
+    nonzero = [c is not None and type(c) is not Zero for c in ct]
+    transposed, found = transpose_jaxpr(call_jaxpr, undefined, nonzero)
     params = {name: value for name, value in params.items() if name != "call_jaxpr"}
     update = call_transpose_param_updaters.get(primitive)
     if update is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from mjax._engine.base.util import counted
+from mjax._engine.base.util import check_count, counted
 from mjax._engine.control.custom.symbolic_zeros import for_rule
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import zeros_of
@@ -18,8 +18,10 @@ from mjax._engine.primitives.tangents import (
     zero_tangent,
 )
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import bad_rule_result
+from mjax._engine.tracing.registration import refuse_other
+from mjax._engine.tracing.rule_errors import bad_rule_result, describe_value
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, is_undefined_primal
+from mjax_ext._checked import as_list
 from mjax_ext._tables import Rule, RuleTable
 
 
@@ -34,12 +36,14 @@ def get_primitive_transpose(primitive: Primitive) -> Rule:
 
     Raises:
       MissingRuleError: it does not have one.
+      TypeError: it is not a primitive.
 
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> float(ad.get_primitive_transpose(lax.neg_p)(3.0, ad.UndefinedPrimal(mjax.typeof(1.0)))[0])
       -3.0
     """
+    refuse_other(primitive)
     rule: Rule = primitive.transpose or primitive.missing("transpose")
     return rule
 
@@ -106,6 +110,13 @@ def replace_internal_symbolic_zeros(x: Any) -> Any:
 # ---- locally constant and linear primitives ----------------------------------------------
 
 
+def _refuse(who: str, primitive: Any, **lists: Any) -> None:
+    """Refuses arguments of a rule by name; called where it has failed."""
+    refuse_other(primitive)
+    for name, given in lists.items():
+        as_list(who, name, given)
+
+
 def _zeros(primitive: Primitive, out: Any) -> Any:
     return list(map(zero_tangent, out)) if primitive.multiple_results else zero_tangent(out)
 
@@ -122,9 +133,9 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
       The results, and their tangents.
 
     Raises:
-      TypeError: a primal is not an array, or the primitive does not take its dtype or the params.
+      TypeError: `primitive` is not a primitive, a primal is not an array, or the primitive does not
+        take its dtype or the params.
       MissingRuleError: the primitive does not have an implementation.
-      AttributeError: `primitive` is not a primitive.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -132,7 +143,11 @@ def zero_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[An
       >>> float(out), type(tangent) is ad.Zero
       (1.0, True)
     """
-    out = primitive.bind(*primals, **params)
+    try:
+        out = primitive.bind(*primals, **params)
+    except (AttributeError, TypeError):
+        _refuse("zero_jvp", primitive, primals=primals)
+        raise
     return out, _zeros(primitive, out)
 
 
@@ -170,16 +185,20 @@ def linear_jvp(primitive: Primitive, primals: Sequence[Any], tangents: Sequence[
       The results, and their tangents.
 
     Raises:
-      TypeError: a primal or tangent is not an array, or the primitive does not take the params.
+      TypeError: `primitive` is not a primitive, a primal or tangent is not an array, or the
+        primitive does not take the params.
       MissingRuleError: the primitive does not have an implementation.
-      AttributeError: `primitive` is not a primitive.
 
     Example:
       >>> from mjax_ext.interpreters import ad
       >>> [float(v) for v in ad.linear_jvp(lax.sub_p, [5.0, 2.0], [1.0, 10.0])]
       [3.0, -9.0]
     """
-    out = primitive.bind(*primals, **params)
+    try:
+        out = primitive.bind(*primals, **params)
+    except (AttributeError, TypeError):
+        _refuse("linear_jvp", primitive, primals=primals)
+        raise
     if all(type(t) is Zero for t in tangents):
         return out, _zeros(primitive, out)
     return out, primitive.bind(*map(instantiate, tangents), **params)
@@ -320,7 +339,8 @@ def standard_jvp(jvprules: Sequence[Callable[..., Any] | None], primitive: Primi
       >>> [float(v) for v in ad.standard_jvp(rules, lax.mul_p, [3.0, 4.0], [1.0, 10.0])]
       [12.0, 34.0]
     """
-    return standard_jvp2([rule and _without_result(rule) for rule in jvprules], primitive, primals,
+    rules = as_list("standard_jvp", "jvprules", jvprules)
+    return standard_jvp2([rule and _without_result(rule) for rule in rules], primitive, primals,
                          tangents, **params)
 
 
@@ -341,11 +361,10 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
       The results, and their tangents.
 
     Raises:
-      TypeError: there are more or fewer functions than operands, a primal is not an array, or the
-        types of contributions differ.
+      TypeError: `primitive` is not a primitive, there are more or fewer functions than operands, a
+        primal is not an array, or the types of contributions differ.
       ValueError: there are more or fewer tangents than functions.
       MissingRuleError: the primitive does not have an implementation.
-      AttributeError: `primitive` is not a primitive.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -353,11 +372,17 @@ def standard_jvp2(jvprules: Sequence[Callable[..., Any] | None], primitive: Prim
       >>> [float(v) for v in ad.standard_jvp2(rules, lax.exp_p, [0.0], [2.0], accuracy=None)]
       [1.0, 2.0]
     """
+    try:
+        fits = len(jvprules) == len(primals) == len(tangents)
+        out = primitive.bind(*primals, **params) if fits else None
+    except (AttributeError, TypeError):
+        _refuse("standard_jvp", primitive, jvprules=jvprules, primals=primals, tangents=tangents)
+        raise
     if len(jvprules) != len(primals):
         bad_rule_result(primitive, "jvp", lambda: (
             f"was made of {counted(len(jvprules), 'function')} for "
             f"{counted(len(primals), 'operand')}; give one, or None, for each."))
-    out = primitive.bind(*primals, **params)
+    check_count("standard_jvp", "tangents", tangents, primals, "primal")
     total = _zeros(primitive, out)
     for rule, tangent in zip(jvprules, tangents, strict=True):
         if rule is not None and type(tangent) is not Zero:
@@ -380,9 +405,8 @@ def bilinear_transpose(lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any
       Cotangents of `x` and `y`; None for the one that is known.
 
     Raises:
-      TypeError: the rule that is called is not a function; both operands are undefined, and
+      TypeError: the rule that is called is not a function; no operand is undefined; both are, and
         `lhs_rule` reads `y`.
-      AttributeError: the cotangent is a `Zero`, and both operands are Python numbers.
 
     Example:
       >>> from mjax_ext.interpreters import ad
@@ -393,6 +417,10 @@ def bilinear_transpose(lhs_rule: Callable[..., Any], rhs_rule: Callable[..., Any
       (10.0, None)
     """
     first = is_undefined_primal(x)
+    if not (first or is_undefined_primal(y)):
+        msg = (f"bilinear_transpose: one operand must be an ad.UndefinedPrimal; got "
+               f"{describe_value(x)} and {describe_value(y)}.")
+        raise TypeError(msg)
     rule, operand = (lhs_rule, x) if first else (rhs_rule, y)
     ct = (Zero(operand.aval.to_cotangent()) if type(cotangent) is Zero
           else rule(cotangent, x, y, **params))

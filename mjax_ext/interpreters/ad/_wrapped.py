@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import counted, per_item
+from mjax._engine.base.util import check_count, counted
 from mjax._engine.control.calls.call_primitive import as_wrapped
 from mjax._engine.control.calls.wrapped import (
     WrappedFun,
@@ -17,13 +17,15 @@ from mjax._engine.control.calls.wrapped import (
     transformation_with_aux2,
 )
 from mjax._engine.ir.dtypes import float0
-from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.pytree import PyTreeDef, tree_flatten
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as instantiate_zeros
 from mjax._engine.primitives.tangents import zero_tangent
 from mjax._engine.tracing.interpreter import running
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.jvp import JVPTracer, jvp_flat, split_results
+from mjax_ext._checked import as_list, as_listed_pair, flags_for
 from mjax_ext.interpreters._traces import JVPTrace
 
 Aux = tuple[WrappedFun, Callable[[], Any]]
@@ -43,6 +45,7 @@ def _tangent(who: str, i: int, primal: Any, tangent: Any) -> Any:
 
 
 def _tangents(who: str, primals: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+    primals, tangents = as_list(who, "primals", primals), as_list(who, "tangents", tangents)
     if len(primals) != len(tangents):
         msg = (f"{who}: there are {counted(len(primals), 'primal')} and "
                f"{counted(len(tangents), 'tangent')}; give one for each.")
@@ -53,7 +56,7 @@ def _tangents(who: str, primals: Sequence[Any], tangents: Sequence[Any]) -> list
 def pushed(who: str, f: Callable[..., Any], instantiate: Any, primals: Sequence[Any],
             tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     outs, out_tangents = jvp_flat(f, primals, _tangents(who, primals, tangents))
-    wanted = per_item(instantiate, len(outs))
+    wanted = flags_for(who, "instantiate", instantiate, outs, "result")
     return outs, [instantiate_zeros(t) if w else t
                   for t, w in zip(out_tangents, wanted, strict=True)]
 
@@ -95,7 +98,7 @@ def jvpfun_with_aux(f: Callable[..., Any], store: Any, instantiate: Any, primals
     found: list[Any] = []
 
     def first(*args: Any) -> Any:
-        outs, aux = f(*args)
+        outs, aux = as_listed_pair("jvp", f(*args))
         found.extend(map(thread.interpreter.detach, aux))
         return outs
 
@@ -132,6 +135,7 @@ def jvp_subtrace(fun: Callable[..., Any], tag: Any) -> WrappedFun:
 def _jvp_subtrace(f: Callable[..., Any], tag: Any, primals: Sequence[Any],
                   tangents: Sequence[Any]) -> Any:
     interp = JVPTrace(thread.interpreter, tag)
+    interp.function = f
     with running(interp):
         return split_results(interp, f(*_tracers(interp, primals, tangents)))
 
@@ -166,8 +170,9 @@ def jvp_subtrace_aux(fun: Callable[..., Any], tag: Any) -> Aux:
 def _jvp_subtrace_aux(f: Callable[..., Any], store: Any, tag: Any, primals: Sequence[Any],
                       tangents: Sequence[Any]) -> Any:
     interp = JVPTrace(thread.interpreter, tag)
+    interp.function = f
     with running(interp):
-        outs, aux = f(*_tracers(interp, primals, tangents))
+        outs, aux = as_listed_pair("jvp_subtrace_aux", f(*_tracers(interp, primals, tangents)))
         store.store([interp.detach(a) for a in aux])
         return split_results(interp, outs)
 
@@ -189,8 +194,8 @@ def f_jvp_traceable(fun: Callable[..., Any], nonzeros: Sequence[bool]) -> Aux:
       tangents that are not zero; and one that gives, after it, which results have one.
 
     Raises:
-      TypeError: `fun` is not a function, or `nonzeros` is not iterable.
-      StopIteration: at calls: a tangent is missing.
+      TypeError: `fun` is not a function, or `nonzeros` is not a list.
+      ValueError: at calls: there are not as many primals as flags, or tangents as true ones.
       StoreException: by the second function, if the first has not run; by the first's second run.
 
     Example:
@@ -200,14 +205,21 @@ def f_jvp_traceable(fun: Callable[..., Any], nonzeros: Sequence[bool]) -> Aux:
       >>> [float(v) for v in flat.call_wrapped(0.0, 5.0, 2.0)], which()
       ([0.0, 5.0, 2.0], [True, False])
     """
-    return _f_jvp_traceable(as_wrapped(fun), tuple(nonzeros))
+    flags = tuple(as_list("f_jvp_traceable", "nonzeros", nonzeros))
+    return _f_jvp_traceable(as_wrapped(fun), flags)
 
 
 @transformation_with_aux2
 def _f_jvp_traceable(f: Callable[..., Any], store: Any, nonzeros: Sequence[bool],
                      *primals_and_tangents: Any) -> list[Any]:
-    primals = list(primals_and_tangents[:len(nonzeros)])
-    given = iter(primals_and_tangents[len(nonzeros):])
+    n = len(nonzeros)
+    if len(primals_and_tangents) != n + sum(map(bool, nonzeros)):
+        msg = (f"f_jvp_traceable: there are {counted(len(primals_and_tangents), 'value')} for "
+               f"nonzeros={list(nonzeros)}; give {counted(n, 'primal')}, then a tangent for each "
+               "true flag.")
+        raise ValueError(msg)
+    primals = list(primals_and_tangents[:n])
+    given = iter(primals_and_tangents[n:])
     tangents = [next(given) if nz else zero_tangent(p)
                 for p, nz in zip(primals, nonzeros, strict=True)]
     outs, out_tangents = f(primals, tangents)
@@ -227,10 +239,9 @@ def traceable(fun: Callable[..., Any], in_tree: Any) -> Aux:
       their structure.
 
     Raises:
-      TypeError: `fun` is not a function.
+      TypeError: `fun` is not a function, or `in_tree` is not a `PyTreeDef`.
       ValueError: at calls: there are more or fewer leaves than `in_tree` has, or more or fewer
         tangents than primals.
-      AttributeError: at calls: `in_tree` is not a `PyTreeDef`.
       StoreException: by the second function, if the first has not run; by the first's second run.
 
     Example:
@@ -240,6 +251,10 @@ def traceable(fun: Callable[..., Any], in_tree: Any) -> Aux:
       >>> [float(v) for v in flat.call_wrapped(3.0, 4.0, 1.0)], out_tree()
       ([12.0, 4.0], PyTreeDef(([*], [*])))
     """
+    if not isinstance(in_tree, PyTreeDef):
+        msg = ("traceable: in_tree must be the structure of (primals, tangents), from "
+               f"mjax.tree.structure; got {describe_value(in_tree)}.")
+        raise TypeError(msg)
     return _traceable(as_wrapped(fun), in_tree)
 
 
@@ -247,6 +262,7 @@ def traceable(fun: Callable[..., Any], in_tree: Any) -> Aux:
 def _traceable(f: Callable[..., Any], store: Any, in_tree: Any, *primals_and_tangents: Any
                ) -> list[Any]:
     primals, tangents = in_tree.unflatten(primals_and_tangents)
+    check_count("traceable", "the list of tangents in in_tree", tangents, primals, "primal")
     outs, out_tangents = f(primals, [
         zero_tangent(p) if t is None else t for p, t in zip(primals, tangents, strict=True)])
     leaves, tree = tree_flatten((outs, [None if type(t) is Zero else t for t in out_tangents]))
@@ -280,7 +296,8 @@ def nonzero_outputs(fun: Callable[..., Any]) -> Aux:
 @transformation_with_aux2
 def _nonzero_outputs(f: Callable[..., Any], store: Any, *args: Any, **kwargs: Any) -> Any:
     results = f(*args, **kwargs)
-    store.store([type(r) is not Zero for r in results])
+    store.store([type(r) is not Zero for r in as_list(
+        "nonzero_outputs", "the result of the function", results)])
     return results
 
 
@@ -311,6 +328,7 @@ def nonzero_tangent_outputs(fun: Callable[..., Any]) -> Aux:
 
 @transformation_with_aux2
 def _nonzero_tangent_outputs(f: Callable[..., Any], store: Any, *args: Any, **kwargs: Any) -> Any:
-    results = _, tangents = f(*args, **kwargs)
+    results = f(*args, **kwargs)
+    _, tangents = as_listed_pair("nonzero_tangent_outputs", results)
     store.store([type(t) is not Zero for t in tangents])
     return results

@@ -8,10 +8,11 @@ from typing import Any
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import canonicalize_axis, check_count
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.tracing.rule_errors import as_jaxpr
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.transforms import batching as engine
 from mjax._engine.transforms.batching import AxisData, batched_type
-from mjax_ext._checked import as_jaxpr, flags_for
+from mjax_ext._checked import flags_for
 from mjax_ext.interpreters.batching._elements import matchaxis
 
 

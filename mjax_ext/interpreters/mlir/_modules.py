@@ -24,8 +24,8 @@ from mjax._engine.lowering.shardings import Partition
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import flat
 from mjax._engine.runtime.arrays.donation import settle
-from mjax._engine.tracing.rule_errors import describe_value
-from mjax_ext._checked import as_jaxpr, flags_for
+from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value
+from mjax_ext._checked import flags_for
 from mjax_ext.interpreters.mlir._contexts import client_for, devices_of, one_platform, prepare
 from mjax_ext.interpreters.partial_eval import convert_constvars_jaxpr
 from mjaxlib_shim.mlir import ir

@@ -8,8 +8,9 @@ from typing import Any, Final
 from mjax._engine.base.util import alias, counted, partition_list, split_list
 from mjax._engine.ir.effects import Effects, join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Var
+from mjax._engine.tracing.rule_errors import as_jaxpr
 from mjax._engine.transforms import dce
-from mjax_ext._checked import as_jaxpr, flags_for
+from mjax_ext._checked import flags_for
 
 #: `(used_outputs, eqn) -> used inputs, the new equation or None`.
 DCERule = Callable[[list[bool], JaxprEqn], tuple[list[bool], JaxprEqn | None]]

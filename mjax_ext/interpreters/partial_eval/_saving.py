@@ -19,8 +19,8 @@ from mjax._engine.control.remat.policies import Decided
 from mjax._engine.ir.effects import join_effects, keeps_equation
 from mjax._engine.ir.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import bad_rule_result, describe_value
-from mjax_ext._checked import as_jaxpr, flags_for
+from mjax._engine.tracing.rule_errors import as_jaxpr, bad_rule_result, describe_value
+from mjax_ext._checked import flags_for
 
 #: `(saveable, unks_in, inst_in, eqn) -> known equation, staged equation, unks_out, inst_out,
 #: residuals`.

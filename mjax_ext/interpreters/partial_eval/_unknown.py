@@ -11,11 +11,11 @@ from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Literal, no_debug_info, used
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing.interpreter import check_alive, running
 from mjax._engine.tracing.leaks import refuse_leaks
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value
 from mjax._engine.tracing.stage import StageTracer
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
-from mjax_ext._checked import as_function, as_jaxpr, flags_for
+from mjax_ext._checked import as_function, flags_for
 from mjax_ext.interpreters.partial_eval._tracing import info_of, refuse_results
 
 
