@@ -16,6 +16,7 @@ import pytest
 
 import mjax
 import mjax_ext
+from docs.site.surface import surface
 from mjax._numpy import references
 from mjax._numpy.methods import METHODS, PROPERTIES, found
 
@@ -136,6 +137,15 @@ def test_examples_give_what_a_stub_says(path, monkeypatch):
             inspect.getdoc(function) or "", names, name, None, None)
         doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None)
     assert not wrong
+
+
+def test_annotations_of_functions_name_what_is_there():
+    """`typing.get_type_hints`, which beartype and others call, finds all names."""
+    functions = {name.full: name.value for names in surface().values() for name in names
+                 if inspect.isfunction(inspect.unwrap(name.value) if callable(name.value) else 0)
+                 and not isinstance(name.value, type)}
+    assert len(functions) > 1000
+    assert [typing.get_type_hints(function) for function in functions.values()]
 
 
 def test_arrays_have_the_methods_that_checkers_see():

@@ -34,6 +34,14 @@ Class = TypeVar("Class", bound=type[Any])
 _Self = TypeVar("_Self")
 _Rest = ParamSpec("_Rest")
 
+#: A result, or that of no function: mypy takes it from here, pyright from the default argument.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as _TypeVar
+
+    D = _TypeVar("D", default="NoResult")
+else:
+    D = TypeVar("D")
+
 
 class Function(Protocol[P, R_co]):
     """A function with these parameters and this result; in a class it becomes a method.
@@ -60,9 +68,18 @@ class Function(Protocol[P, R_co]):
     def __get__(self, instance: object, owner: Any, /) -> Function[P, R_co]: ...  # staticmethod
 
 
-if TYPE_CHECKING:  # types that only annotations name
-    from typing_extensions import TypeVar as _TypeVar
+class Decorated(Function[P, R_co], Protocol[P, R_co]):
+    """A decorated function; without one, a decorator."""
 
+    @overload
+    def __call__(self, *args: P.args,  # type: ignore[overload-overlap]
+                 **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self: Decorated[[NoResult], NoResult], f: Callable[Q, R], /
+                 ) -> Function[Q, R]: ...
+
+
+if TYPE_CHECKING:  # types that only annotations name
     class NoResult(Protocol):
         """The result of a function that is not given, as in `jit(static_argnums=0)`.
 
@@ -72,19 +89,7 @@ if TYPE_CHECKING:  # types that only annotations name
 
         def __no_result(self) -> None: ...
 
-    #: A result, or that of no function: mypy takes it from here, pyright from the default argument.
-    D = _TypeVar("D", default=NoResult)
     NoFunction = Callable[[NoResult], NoResult]
-
-    class Decorated(Function[P, R_co], Protocol[P, R_co]):
-        """A decorated function; without one, a decorator."""
-
-        @overload
-        def __call__(self, *args: P.args,  # type: ignore[overload-overlap]
-                     **kwargs: P.kwargs) -> R_co: ...
-        @overload
-        def __call__(self: Decorated[[NoResult], NoResult], f: Callable[Q, R], /
-                     ) -> Function[Q, R]: ...
 
     class _OfAnything(Protocol[R_co]):
         """A function of unknown parameters, such as `functools.partial(jit, ...)(f)` to mypy."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.signatures import P
+from mjax._engine.base.signatures import D, Decorated, P
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.control.trace_body import Body, found_again, stage_body
@@ -68,7 +68,7 @@ from mjax._engine.tracing.flat import (
 from mjax._engine.tracing.rule_errors import carriers, refuse
 
 if TYPE_CHECKING:
-    from mjax._engine.base.signatures import D, Decorated, NoFunction
+    from mjax._engine.base.signatures import NoFunction
 
 _NO_FUNCTION = cast("NoFunction", None)
 _MODES: dict[Any, Mode] = {True: "checked", False: "unchecked", "explicit": "explicit"}

@@ -17,7 +17,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.jitted import PjitFunction
-from mjax._engine.base.signatures import P, R
+from mjax._engine.base.signatures import D, P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.control.calls.jit import jit_p
@@ -68,7 +68,7 @@ from mjax._engine.tracing.user_types import Packed
 from mjax._engine.tracing.variance import casts_are_written
 
 if TYPE_CHECKING:
-    from mjax._engine.base.signatures import D, NoFunction
+    from mjax._engine.base.signatures import NoFunction
 
 _NO_FUNCTION = cast("NoFunction", NOT_GIVEN)
 _flatten = registry.flatten
