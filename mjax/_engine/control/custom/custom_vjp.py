@@ -20,6 +20,7 @@ from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
@@ -50,6 +51,7 @@ from mjax._engine.ir.pytree import (
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
+    tree_map,
 )
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.source import current_traceback
@@ -137,30 +139,6 @@ _written.defjvp(lambda primals, tangents: (primals[0], tangents[1]), symbolic_ze
 custom_vjp_call_p.def_jvp(refuse_forward_mode)
 
 
-class _ResidualTree:
-    """The structure of residuals. Python's bools among them are part of it: `bwd` gets them as
-    `fwd` gave them, and may branch on them."""
-
-    __slots__ = ("bools", "num_leaves", "tree")
-
-    def __init__(self, tree: Any, leaves: Sequence[Any]):
-        self.tree = tree
-        self.bools = {i: x for i, x in enumerate(leaves) if type(x) is bool}
-        self.num_leaves = len(leaves) - len(self.bools)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ResidualTree) and (
-            self.tree == other.tree and self.bools == other.bools)
-
-    def __hash__(self) -> int:
-        return hash((self.tree, tuple(self.bools.items())))
-
-    def unflatten(self, arrays: Sequence[Any]) -> Any:
-        rest = iter(arrays)
-        return self.tree.unflatten([self.bools[i] if i in self.bools else next(rest)
-                                    for i in range(self.tree.num_leaves)])
-
-
 class VJPCall(Call):
     """A call of a `custom_vjp` function, and its rules."""
 
@@ -199,10 +177,11 @@ class VJPCall(Call):
         args = self.arguments(primals)
         outs, out_tree, result = self.pair(
             "fwd", "(output, residuals)", "output", f"all {len(args)} arguments", *args)
-        leaves, tree = tree_flatten(result)
         check_arguments(lambda: f"the {custom.rule_name('fwd')}", result, "residual")
-        res_tree = _ResidualTree(tree, leaves)
-        return [*(x for x in leaves if type(x) is not bool), *outs], (out_tree, res_tree)
+        # Python's bools belong to the structure: bwd gets them as they are, and may branch on them.
+        leaves, res_tree = tree_flatten(tree_map(
+            lambda x: Static(x) if type(x) is bool else x, result))
+        return [*leaves, *outs], (out_tree, res_tree)
 
     def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
                    outer: Sequence[Any]) -> Any:
