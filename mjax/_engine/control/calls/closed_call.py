@@ -14,13 +14,15 @@ from mjax._engine.tracing.stage import eval_jaxpr
 
 
 def evaluates_as_call(primitive: Primitive, param: str) -> None:
-    """Lets a primitive be evaluated by its jaxpr in a param, equation by equation."""
+    """Lets a primitive be evaluated by its jaxpr in a param, equation by equation, and lowered to
+    the operations of these."""
 
     def impl(*args: Any, **params: Any) -> list[Any]:
         jaxpr = params[param]
         return eval_jaxpr(jaxpr, jaxpr.consts, *args)
 
     primitive.def_impl(impl)
+    primitive.def_lowering(lambda ctx, *operands, **params: ctx.inline(params[param], *operands))
 
 
 closed_call_p = EngineCall("closed_call")

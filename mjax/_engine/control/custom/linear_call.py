@@ -23,11 +23,7 @@ from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, instantiate, zero_tangent
-from mjax._engine.tracing.flat import (
-    check_arguments,
-    check_callable,
-    describe_function,
-)
+from mjax._engine.tracing.flat import check_arguments, check_callable, describe_function
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
@@ -151,11 +147,6 @@ def _summed(ct: Any, operand: Any) -> Any:
 
 _LinearCallFrame(linear_call_p, "callee")
 evaluates_as_call(linear_call_p, "callee")
-
-
-@linear_call_p.def_lowering
-def _lowering(ctx: Any, *operands: Any, callee: Jaxpr, **params: Any) -> Any:
-    return ctx.inline(callee, *operands)
 
 
 # ---- public function -------------------------------------------------------------------

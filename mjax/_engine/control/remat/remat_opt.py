@@ -99,11 +99,6 @@ def forward(body: Body, fallback: Fallback, consts: Sequence[Any], num_res: int,
                             fun_jaxpr_thunk=fallback, num_consts=n, num_res=num_res)
 
 
-@remat_opt_p.def_lowering
-def _lowering(ctx: Any, *operands: Any, fwd_jaxpr: Jaxpr, **params: Any) -> Any:
-    return ctx.inline(fwd_jaxpr, *operands)
-
-
 @remat_opt_p.def_pretty
 def _pretty(params: Params) -> Params:
     shown = {name: params[name] for name in ("fwd_jaxpr", "num_consts", "num_res")}
