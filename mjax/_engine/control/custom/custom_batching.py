@@ -546,7 +546,7 @@ def batched_pullback(pull: Callable[..., Sequence[Any]], axis: AxisData, res_dim
       pull: the pass of one element, from residuals and cotangents.
       axis: the axis.
       res_dims: batch dims of the residuals.
-      avals: types of the operands' cotangents, batched; None for those that are not needed.
+      avals: types of the operands' cotangents, batched.
       dims: their batch dims.
       batched: whether the results are a batch, along axis 0.
     """

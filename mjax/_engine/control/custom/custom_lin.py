@@ -32,7 +32,8 @@ class Backward(DerivedRule):
 
     Args:
       rule: the rules of the function.
-      pull: from residuals and cotangents to the operands' cotangents; may be `Zero`s.
+      pull: from residuals and cotangents to the cotangents of the operands that are
+        differentiated; may be `Zero`s.
       axis: see `DerivedRule`.
     """
 
@@ -64,11 +65,11 @@ def _type(*avals: Any, out_avals: tuple[Any, ...], **params: Any) -> list[Any]:
 @custom_lin_p.def_transpose
 def _transpose(cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: tuple[bool, ...],
                **params: Any) -> list[Any]:
-    given = [(i, ct) for i, (ct, zero) in enumerate(
-        zip(bwd.pull(args[:num_res], cts), in_zeros, strict=True)) if not zero]
-    for (i, ct), operand in zip(given, args[num_res:], strict=True):
+    found = bwd.pull(args[:num_res], cts)
+    places = [i for i, zero in enumerate(in_zeros) if not zero]
+    for i, ct, operand in zip(places, found, args[num_res:], strict=True):
         refuse_unsummed(bwd, i, ct, operand)
-    return [None] * num_res + [ct for _, ct in given]
+    return [None] * num_res + found
 
 
 def refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
@@ -94,17 +95,13 @@ def refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
 
 @custom_lin_p.def_axis_batch
 def _batch(axis: AxisData, args: Any, dims: Any, *, num_res: int, bwd: Backward, out_avals: Any,
-           in_zeros: tuple[bool, ...], **params: Any) -> Any:
+           **params: Any) -> Any:
     batched = any(d is not None for d in dims)
-    given = iter(zip(args[num_res:], dims[num_res:], strict=True))
-    operands = [(None, None) if zero else next(given) for zero in in_zeros]
-    pull = batched_pullback(bwd.pull, axis, dims[:num_res],
-                            [None if x is None else typeof(x) for x, _ in operands],
-                            [d for _, d in operands], batched)
+    pull = batched_pullback(bwd.pull, axis, dims[:num_res], list(map(typeof, args[num_res:])),
+                            dims[num_res:], batched)
     dim = 0 if batched else None
     outs = custom_lin_p.bind(
-        *args, num_res=num_res, in_zeros=in_zeros, **params,
-        bwd=Backward(bwd, pull, axis.name),
+        *args, num_res=num_res, **params, bwd=Backward(bwd, pull, axis.name),
         out_avals=tuple([batched_type(a, dim, axis.size) for a in out_avals]))
     return outs, [dim] * len(outs)
 

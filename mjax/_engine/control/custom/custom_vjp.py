@@ -85,14 +85,13 @@ class _VJPFrame(CustomFrame):
         outs, residuals, pull = rule.forward(nonzeros, primals)
         avals = [typeof(o).to_tangent() for o in outs]
         nonzero_outs = [a.inexact for a in avals]
-        backward = Backward(rule, lambda residuals, cts: pull(
-            residuals, with_zeros(nonzero_outs, cts, avals)))
-        in_zeros = tuple([not nz for nz in nonzeros])
+        backward = Backward(rule, lambda residuals, cts: selected(nonzeros, pull(
+            residuals, with_zeros(nonzero_outs, cts, avals))))
 
         def linear(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
             return with_zeros(nonzero_outs, custom_lin_p.bind(
                 *residuals, *map(tangent_of, selected(nonzeros, tangents)),
-                num_res=len(residuals), bwd=backward, in_zeros=in_zeros,
+                num_res=len(residuals), bwd=backward, in_zeros=tuple([not nz for nz in nonzeros]),
                 out_avals=tuple(selected(nonzero_outs, avals)),
                 symbolic_zeros=params["symbolic_zeros"]), avals)
 
