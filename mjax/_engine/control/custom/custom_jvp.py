@@ -130,13 +130,10 @@ class custom_jvp(Custom[P, R]):
 
     who: ClassVar[str] = "custom_jvp"
     definer: ClassVar[str] = "defjvp"
+    kinds: ClassVar[dict[str, str]] = {"jvp": "jvp"}
     calls: ClassVar[type[Call]] = JVPCall
     symbolic_zeros: bool
     jvp: Callable[..., Any] | None = None
-
-    def rules(self) -> dict[str, Any]:
-        """The functions that define the rules."""
-        return {"jvp": self.jvp}
 
     @boundary
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
@@ -155,9 +152,8 @@ class custom_jvp(Custom[P, R]):
         Raises:
           TypeError: `jvp` is not callable.
         """
-        check_callable("defjvp", jvp)
-        self.jvp, self.symbolic_zeros = jvp, bool(symbolic_zeros)
-        self.ruled()
+        self.ruled(jvp=jvp)
+        self.symbolic_zeros = bool(symbolic_zeros)
         return jvp
 
     @boundary

@@ -38,6 +38,8 @@ class Custom(MadeOfFunctions, Generic[P, R]):
     who: ClassVar[str]
     #: The method that defines the rules.
     definer: ClassVar[str]
+    #: The attributes with the rules, by the names of these in messages.
+    kinds: ClassVar[dict[str, str]]
     #: The class of its calls.
     calls: ClassVar[type[Call]]
     #: Methods by which rules are given; asked of the function inside if this class has none.
@@ -72,15 +74,21 @@ class Custom(MadeOfFunctions, Generic[P, R]):
 
     def rules(self) -> dict[str, Any]:
         """The functions that define the rules, by name."""
-        raise NotImplementedError
+        return {kind: getattr(self, attribute) for kind, attribute in self.kinds.items()}
 
     def functions(self) -> Sequence[Any]:
         """The function and its rules."""
         return self.fun, *self.rules().values()
 
-    def ruled(self) -> None:
-        """Records that rules were defined, and forgets results of earlier ones."""
-        self.given = True
+    def ruled(self, **rules: Callable[..., Any]) -> None:
+        """Takes rules, in their attributes, and forgets results of earlier ones.
+
+        Raises:
+          TypeError: one is not callable.
+        """
+        for rule in rules.values():
+            check_callable(self.definer, rule)
+        vars(self).update(rules, given=True)
         self.signatures.clear()
         self._closed_over = None
 

@@ -59,7 +59,7 @@ from mjax._engine.ir.types import ShapedArray, is_array_value, same_array_type, 
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import check_arguments, check_callable
+from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, staging
 from mjax._engine.tracing.rule_errors import applied_at, describe_value
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
@@ -328,15 +328,12 @@ class custom_vjp(Custom[P, R]):
 
     who: ClassVar[str] = "custom_vjp"
     definer: ClassVar[str] = "defvjp"
+    kinds: ClassVar[dict[str, str]] = {"fwd": "fwd", "bwd": "bwd"}
     calls: ClassVar[type[Call]] = VJPCall
     symbolic_zeros: bool
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
     optimize_remat: bool = False
-
-    def rules(self) -> dict[str, Any]:
-        """The functions that define the rules."""
-        return {"fwd": self.fwd, "bwd": self.bwd}
 
     @boundary
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any],
@@ -359,14 +356,11 @@ class custom_vjp(Custom[P, R]):
           TypeError: a rule is not callable.
           NotImplementedError: both options at once.
         """
-        check_callable("defvjp", fwd)
-        check_callable("defvjp", bwd)
         if symbolic_zeros and optimize_remat:
             msg = "defvjp: optimize_remat does not go together with symbolic_zeros."
             raise NotImplementedError(msg)
-        self.fwd, self.bwd = fwd, bwd
+        self.ruled(fwd=fwd, bwd=bwd)
         self.symbolic_zeros, self.optimize_remat = bool(symbolic_zeros), bool(optimize_remat)
-        self.ruled()
 
     def check_static(self, static: tuple[Any, ...]) -> None:
         """Refuses tracers among the arguments that are not differentiated."""

@@ -182,14 +182,11 @@ class custom_vmap(Custom[P, R]):
 
     who: ClassVar[str] = "custom_vmap"
     definer: ClassVar[str] = "def_vmap"
+    kinds: ClassVar[dict[str, str]] = {"vmap": "vmap_rule"}
     vmap_rule: Callable[..., Any] | None = None
 
     def __init__(self, fun: Callable[P, R]):
         super().__init__(fun)
-
-    def rules(self) -> dict[str, Any]:
-        """The functions that define the rules."""
-        return {"vmap": self.vmap_rule}
 
     @boundary
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,9 +203,7 @@ class custom_vmap(Custom[P, R]):
         Raises:
           TypeError: `vmap_rule` is not callable.
         """
-        check_callable("def_vmap", vmap_rule)
-        self.vmap_rule = vmap_rule
-        self.ruled()
+        self.ruled(vmap_rule=vmap_rule)
         return vmap_rule
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
