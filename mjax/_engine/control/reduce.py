@@ -34,7 +34,7 @@ from mjax._engine.control.combining import (
 )
 from mjax._engine.control.loops.looping import scan
 from mjax._engine.control.opaque_calls import one_by_one
-from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
+from mjax._engine.control.trace_body import Typed, check_alike, stage_body
 from mjax._engine.ir.effects import describe
 from mjax._engine.ir.jaxpr import Jaxpr, subjaxprs
 from mjax._engine.ir.promotion import result_type
@@ -367,11 +367,9 @@ def _check_computation(name: str, body: Any, operands: Typed) -> None:
         raise LazyTypeError(lambda: (
             f"{name}: {jaxpr.debug_info.func_src_info} has the effects {describe(jaxpr.effects)}; "
             "it is not said how often it is called, so it must have none."))
-    results = Typed("the result", body.out_tree, jaxpr.out_avals)
-    if not agree(operands, results):
-        raise LazyTypeError(lambda: (
-            f"{name}: {jaxpr.debug_info.func_src_info} must return a scalar of the type of each "
-            f"operand.\n{differences(operands, results)}"))
+    check_alike(operands, Typed("the result", body.out_tree, jaxpr.out_avals), "", lambda: (
+        f"{name}: {jaxpr.debug_info.func_src_info} must return a scalar of the type of each "
+        "operand."))
 
 
 def _closes_over_arrays(jaxpr: Jaxpr) -> bool:

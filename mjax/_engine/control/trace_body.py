@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.errors import LazyText, LazyTypeError
 from mjax._engine.base.folding import calling
 from mjax._engine.base.program_caches import programs_of
 from mjax._engine.base.records import Record
@@ -176,6 +176,20 @@ def agree(a: Typed, b: Typed) -> bool:
     Weak types and device variance are made to agree.
     """
     return a.tree == b.tree and all(map(same_array_type, a.avals, b.avals))
+
+
+def check_alike(wanted: Typed, given: Typed, root: str, message: Callable[[], str],
+                error: type[LazyText] = LazyTypeError) -> None:
+    """Refuses a tree that is not like another.
+
+    Args:
+      wanted, given: both trees.
+      root: see `differences`.
+      message: says what must be alike; a list of the differences follows.
+      error: the class of the error.
+    """
+    if not agree(wanted, given):
+        raise error(lambda: f"{message()}\n{differences(wanted, given, root)}")
 
 
 def differences(a: Typed, b: Typed, root: str = "") -> str:

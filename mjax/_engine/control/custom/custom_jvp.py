@@ -10,7 +10,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.signatures import P, R
 from mjax._engine.base.util import counted
@@ -19,7 +18,7 @@ from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_dif
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.custom.symbolic_zeros import SymbolicZero, as_arrays, for_rule, from_rule
-from mjax._engine.control.trace_body import Typed, agree, differences
+from mjax._engine.control.trace_body import Typed, check_alike
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
@@ -79,11 +78,9 @@ class JVPCall(Call):
         wanted = Typed("the tangents of its outputs", self.out_tree, list(map(invariant, expected)))
         given = Typed("the tangents returned", tree, [
             invariant(t.aval if type(t) is SymbolicZero else typeof(t)) for t in tangents])
-        if not agree(wanted, given):
-            raise LazyTypeError(lambda: (
-                f"the {self.custom.rule_name('jvp')} must return tangents of the structure and "
-                "types of its primal outputs (float0 for integers):\n"
-                f"{differences(wanted, given, 'output')}"))
+        check_alike(wanted, given, "output", lambda: (
+            f"the {self.custom.rule_name('jvp')} must return tangents of the structure and "
+            "types of its primal outputs (float0 for integers):"))
         return tangents
 
 

@@ -25,7 +25,7 @@ from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.held import Params
 from mjax._engine.control.loops.looping import map as loop_map
-from mjax._engine.control.trace_body import Body, Typed, agree, differences, stage_body
+from mjax._engine.control.trace_body import Body, Typed, check_alike, stage_body
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import typeof
@@ -136,11 +136,9 @@ class UsersRule(Rule):
         given = Typed("the rule's output for an element", tree, [
             element_type(a, 0) if flag else a for a, flag in zip(avals, flags, strict=True)])
         expected = Typed("the function's output", self.out_tree, self.out_avals)
-        if not agree(expected, given):
-            error = LazyTypeError if tree == self.out_tree else LazyValueError
-            raise error(lambda: (
-                f"the {name} must return the function's output for each element of the "
-                f"batch:\n{differences(expected, given, 'output')}"))
+        check_alike(expected, given, "output", lambda: (
+            f"the {name} must return the function's output for each element of the batch:"),
+            LazyTypeError if tree == self.out_tree else LazyValueError)
         return outs, flags
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
 from mjax._engine.control.calls.closed_call import evaluates_as_call
 from mjax._engine.control.custom.custom_batching import batched_pullback
 from mjax._engine.control.custom.custom_calls import users_code
 from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
-from mjax._engine.control.trace_body import Typed, agree, differences, stage_body
+from mjax._engine.control.trace_body import Typed, check_alike, stage_body
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
@@ -76,11 +75,8 @@ def _by_user(f: Callable[..., Any], res_tree: Any, out_tree: Any, linear: Typed)
         who = f"linear_call: the transpose {describe_function(f)}"
         check_arguments(who, result, "result")
         found, tree = tree_flatten(result)
-        given = Typed("the result", tree, list(map(typeof, found)))
-        if not agree(linear, given):
-            raise LazyTypeError(lambda: (
-                f"{who} must return a value of the structure and types of the linear argument:\n"
-                f"{differences(linear, given, 'result')}"))
+        check_alike(linear, Typed("the result", tree, list(map(typeof, found))), "result", lambda: (
+            f"{who} must return a value of the structure and types of the linear argument:"))
         return found
 
     return Transpose(transpose)
