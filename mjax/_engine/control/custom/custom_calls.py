@@ -21,7 +21,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 from mjax._engine.base.errors import LazyNotImplementedError, LazyTypeError, UnexpectedTracerError
 from mjax._engine.base.folding import calling
@@ -72,7 +72,6 @@ class Call(Rule):
       in_tree: structure of the others, which are pytrees of arrays.
 
     Attributes:
-      frame: that of the primitive whose equations hold function and rules.
       out_tree: the tree of results; known once the function or a rule has run.
       names_in_scope: the axes that its rules may refer to.
       representative: the call that stands for all with equal static arguments and types. Equations
@@ -86,7 +85,6 @@ class Call(Rule):
 
     __slots__ = ("body", "custom", "in_tree", "names_in_scope", "out_tree", "outer",
                  "representative", "results", "static", "traces")
-    frame: ClassVar[Any]
     custom: Any
     static: tuple[Any, ...]
     in_tree: PyTreeDef
@@ -170,11 +168,10 @@ class Call(Rule):
         found = self.representative
         if found is None:
             key = self._key(avals)
-            found = None if key is None else self.custom.signatures.get(key)
+            found = self.custom.signatures.get(key)
             if found is None:
-                found, self.body, self.results, self.traces = self, None, None, ProgramCache(64)
-                if key is not None:
-                    found = self.custom.signatures.setdefault(key, self)
+                self.body, self.results, self.traces = None, None, ProgramCache(64)
+                found = self if key is None else self.custom.signatures.put(key, self)
             self.representative = found
         return found
 
@@ -308,9 +305,12 @@ class Call(Rule):
         except UnexpectedTracerError as error:
             raise UnexpectedTracerError(f"{error}\n{_LATER.format(who=who)}") from None
         chain = list(interpreters())
-        for const in consts:
-            if const.interp not in chain:
-                _refuse_foreign(who, const)
+        foreign = [const for const in consts if const.interp not in chain]
+        if foreign:
+            raise UnexpectedTracerError(lambda: (
+                f"The {who} closes over a value of type {foreign[0].aval} of a "
+                f"{foreign[0].interp.name} trace that is not among those in which the rule runs. "
+                "Pass what a rule needs to the function, as an argument."))
         return Trace(jaxpr, consts, *known)
 
     def as_function(self, rule: str, avals: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
@@ -368,13 +368,6 @@ _REMEDY = ("Its rule says nothing about such values: pass the value as an argume
 _LATER = ("It was used by the {who}. Rules run when the function is differentiated, which may be "
           "after the traces around its call have ended: pass what a rule needs to the function, "
           "as an argument.")
-
-
-def _refuse_foreign(who: str, tracer: Tracer) -> NoReturn:
-    raise UnexpectedTracerError(lambda: (
-        f"The {who} closes over a value of type {tracer.aval} of a {tracer.interp.name} trace "
-        "that is not among those in which the rule runs. Pass what a rule needs to the function, "
-        "as an argument."))
 
 
 def refuse_differentiated(who: str, primals: Sequence[Any], nonzeros: Sequence[bool]) -> None:

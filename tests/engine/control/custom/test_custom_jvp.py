@@ -530,6 +530,16 @@ def test_transposed_where_it_is_linear():
         assert mjax.grad(h)(1.0) == 2 and mjax.jvp(h, (1.0,), (3.0,))[1] == 6
 
 
+def test_programs_are_kept_for_the_last_values_of_nondiff_argnums_only():
+    f = mjax.custom_jvp(lambda a, x: a["n"] * x, nondiff_argnums=(0,))
+    f.defjvp(lambda a, p, t: (f(a, *p), a["n"] * t[0]))
+    g = mjax.custom_jvp(lambda n, x: n * x, nondiff_argnums=(0,))
+    g.defjvp(lambda n, p, t: (g(n, *p), 2 * n * t[0]))
+    h = lambda x: sum(f({"n": n}, g(n, x)) for n in range(100))
+    assert mjax.jvp(mjax.jit(h), (1.0,), (1.0,))[1] == 2 * sum(n * n for n in range(100))
+    assert 0 < len(g.signatures) <= 64 and not f.signatures  # dicts are not hashable
+
+
 def test_an_equation_that_is_not_well_typed():
     jaxpr = program()
     jaxpr.eqns[-1] = jaxpr.eqns[-1].replace(invars=jaxpr.eqns[-1].invars[:1] * 3)
