@@ -17,7 +17,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import merge_lists, selected
-from mjax._engine.control.held import Held, Params, Runner
+from mjax._engine.control.held import Held, Runner
 from mjax._engine.control.references.primitives import cotangent_type, new_ref_p, read_all
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.types import typeof
@@ -50,25 +50,30 @@ Dims = Sequence[int | None]
 
 
 class Rule:
-    """A rule, which its frame transforms along with the function."""
+    """A rule, which its frame transforms along with the function.
+
+    Attributes:
+      frame: that of the primitive whose equations hold function and rule.
+      run: the function of a call.
+    """
 
     __slots__ = ()
+    frame: Any
+    run: Callable[..., list[Any]]
 
-    def at_once(self) -> Params:
+    def at_once(self) -> Any:
         """Params for a rule that runs at once."""
-        params: Params = self.frame.params(self)  # type: ignore[attr-defined]
-        return params
+        return self.frame.params(self)
 
     def evaluate(self, values: Sequence[Any]) -> list[Any]:
         """Runs the function of a call, on values."""
-        outs: list[Any] = self.run(*map(array_of, values))  # type: ignore[attr-defined]
-        return outs
+        return self.run(*map(array_of, values))
 
-    def mapped(self, interp: BatchInterpreter, dims: Dims) -> BatchedRule:
+    def mapped(self, interp: BatchInterpreter, dims: Dims) -> Rule:
         """The same call for a batch."""
         return BatchedRule(self, interp.axis, dims, True, interp)
 
-    def batched(self, held: Held, axis: AxisData, dims: Dims, out_dims: Dims) -> BatchedRule:
+    def batched(self, held: Held, axis: AxisData, dims: Dims, out_dims: Dims) -> Rule:
         """The rule of a batch.
 
         Args:
@@ -79,11 +84,11 @@ class Rule:
         """
         return BatchedRule(self, axis, dims, out_dims[:1] != [None])
 
-    def pruned(self, kept: Sequence[int]) -> ThreadingRule:
+    def pruned(self, kept: Sequence[int]) -> Rule:
         """The rule of the function that gives these results only."""
         return ThreadingRule(self, kept)
 
-    def threading(self, held: Held, n: int) -> ThreadingRule:
+    def threading(self, held: Held, n: int) -> Rule:
         """The rule of the function that takes and gives n more values, as this program does."""
         return ThreadingRule(self, range(len(held.outs) - n), held.body, n)
 
@@ -114,12 +119,12 @@ class Rule:
         """Final contents of a reference for outer programs, from its final and first ones."""
         return after
 
-    def pushed(self, held: Held, nonzeros: Sequence[bool]) -> PushedRule:
+    def pushed(self, held: Held, nonzeros: Sequence[bool]) -> Rule:
         """The rule of the derivative, which takes tangents of these operands."""
         return PushedRule(self, held, nonzeros)
 
     def transposed(self, held: Held, undefined: Sequence[bool], nonzeros: Sequence[bool]
-                   ) -> TransposedRule:
+                   ) -> Rule:
         """The rule of the transpose in these operands, which takes cotangents of these results."""
         return TransposedRule(self, held, undefined, nonzeros)
 
@@ -163,10 +168,6 @@ class DerivedRule(Rule):
       axis: the name of an axis that it may not refer to any more.
     """
 
-    rule: Any
-    custom: Any
-    names_in_scope: tuple[Any, ...]
-
     def __init__(self, rule: Any, axis: Any = None):
         self.rule, self.custom = rule, rule.custom
         names = rule.names_in_scope
@@ -198,13 +199,6 @@ class BatchedRule(DerivedRule):
     """
 
     out_dims: Dims = ()
-    axis: AxisData
-    dims: Dims
-    is_batch: bool
-    interp: BatchInterpreter | None
-    frame: Any
-    hidden: Callable[[], list[Any]]
-    outside: Callable[[Any], str]
 
     def __init__(self, rule: Any, axis: AxisData, dims: Dims, batched: bool,
                  interp: BatchInterpreter | None = None):
@@ -307,10 +301,6 @@ class ThreadingRule(DerivedRule):
       program: the function's program with more values, if it has some.
       n: their number.
     """
-
-    kept: Sequence[int]
-    program: Jaxpr | None
-    n: int
 
     def __init__(self, rule: Any, kept: Sequence[int], program: Jaxpr | None = None, n: int = 0):
         super().__init__(rule)
@@ -437,9 +427,6 @@ class PushedRule(DerivedRule):
       nonzeros: which operands have a tangent.
     """
 
-    nonzeros: Sequence[bool]
-    smooth: list[bool]
-
     def __init__(self, rule: Any, held: Held, nonzeros: Sequence[bool]):
         super().__init__(rule)
         self.nonzeros, self.smooth = nonzeros, [a.inexact for a in held.body.out_avals]
@@ -499,10 +486,6 @@ class TransposedRule(DerivedRule):
       undefined: in which operands it is linear.
       nonzeros: which results have a cotangent.
     """
-
-    call: Any
-    undefined: Sequence[bool]
-    nonzeros: Sequence[bool]
 
     def __init__(self, rule: Any, held: Held, undefined: Sequence[bool],
                  nonzeros: Sequence[bool]):
