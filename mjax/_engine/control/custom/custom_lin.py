@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from mjax._engine.base.errors import LazyNoForwardModeError, LazyValueError
+from mjax._engine.base.errors import LazyNoForwardModeError, LazyNotImplementedError, LazyValueError
 from mjax._engine.base.thread import thread
 from mjax._engine.control.custom.custom_batching import DerivedRule, batched_pullback
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at
-from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.tracing.variance import not_summed
 from mjax._engine.transforms.batching import AxisData, batched_type
 
@@ -65,6 +65,12 @@ def _type(*avals: Any, out_avals: tuple[Any, ...], **params: Any) -> list[Any]:
 @custom_lin_p.def_transpose
 def _transpose(cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: tuple[bool, ...],
                **params: Any) -> list[Any]:
+    if any(type(a) is UndefinedPrimal for a in args[:num_res]):
+        source = applied_at(thread.source or current_traceback())
+        raise LazyNotImplementedError(lambda: (
+            f"the {bwd.custom.describe()} cannot be transposed as a linear function: its fwd "
+            "rule gives residuals that depend on the arguments in which it is linear, and "
+            f"these have no values here.\n{source}"))
     found = bwd.pull(args[:num_res], cts)
     places = [i for i, zero in enumerate(in_zeros) if not zero]
     for i, ct, operand in zip(places, found, args[num_res:], strict=True):

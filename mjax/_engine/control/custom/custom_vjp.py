@@ -10,27 +10,16 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from mjax._engine.base.errors import (
-    LazyNotImplementedError,
-    LazyTypeError,
-    LazyValueError,
-    UnexpectedTracerError,
-)
+from mjax._engine.base.errors import LazyTypeError, LazyValueError, UnexpectedTracerError
 from mjax._engine.base.folding import boundary, calling
 from mjax._engine.base.signatures import P, R
-from mjax._engine.base.thread import thread
-from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.base.util import selected
 from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, Pair
 from mjax._engine.control.custom.custom_calls import Call, invariant, refuse_differentiated
 from mjax._engine.control.custom.custom_frame import CustomFrame
 from mjax._engine.control.custom.custom_jvp import custom_jvp
-from mjax._engine.control.custom.custom_lin import (
-    Backward,
-    custom_lin_p,
-    refuse_forward_mode,
-    refuse_unsummed,
-)
+from mjax._engine.control.custom.custom_lin import Backward, custom_lin_p, refuse_forward_mode
 from mjax._engine.control.custom.custom_rules import Custom
 from mjax._engine.control.custom.symbolic_zeros import (
     CustomVJPPrimal,
@@ -54,17 +43,16 @@ from mjax._engine.ir.pytree import (
     tree_map,
 )
 from mjax._engine.ir.references import is_reference
-from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import ShapedArray, is_array_value, same_array_type, typeof
 from mjax._engine.primitives.convert import convert
-from mjax._engine.primitives.tangents import with_zeros, zero_tangent
+from mjax._engine.primitives.tangents import instantiate, with_zeros, zero_tangent
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.flat import check_arguments
 from mjax._engine.tracing.interpreter import Tracer, staging
-from mjax._engine.tracing.rule_errors import applied_at, describe_value
-from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
+from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
-from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
+from mjax._engine.transforms.transpose import backward_pass
 
 custom_vjp_call_p: FunctionPrimitive = FunctionPrimitive("custom_vjp_call", params={
     "call_jaxpr": Jaxpr, "fwd_jaxpr_thunk": Any, "bwd": Any, "num_consts": int,
@@ -98,31 +86,15 @@ class _VJPFrame(CustomFrame):
         return outs, nonzero_outs, residuals, linear
 
     def transpose(self, cts: Any, *args: Any, **params: Any) -> Any:
-        """A linear function: the backward pass, if linear operands do not affect its residuals."""
-        rule, call_jaxpr = params[self.rule], params[self.param]
-        undefined = [type(a) is UndefinedPrimal for a in args]
-        known: list[Any] = []
+        """A linear function is its own derivative."""
+        undefined, function = [type(a) is UndefinedPrimal for a in args], params[self.param]
 
-        def forward(*primals: Any) -> list[Any]:
-            _, residuals, pull = rule.forward(undefined, primals)
-            known.append(pull)
-            return residuals
+        def derivative(*primals: Any) -> list[Any]:
+            _, _, residuals, linear = self.linearize(undefined, *primals, **params)
+            return list(map(instantiate, linear(residuals, *primals)))
 
-        program = trace_to_jaxpr(forward, call_jaxpr.in_avals, call_jaxpr.debug_info)
-        parts = partial_eval_jaxpr(program, undefined)
-        if any(parts.unknown_outs):
-            source = applied_at(thread.source or current_traceback())
-            raise LazyNotImplementedError(lambda: (
-                f"the {rule.custom.describe()} cannot be transposed as a linear function: its fwd "
-                "rule gives residuals that depend on the arguments in which it is linear, and "
-                f"these have no values here.\n{source}"))
-        defined, linear = partition_list(undefined, args)
-        residuals = eval_jaxpr(parts.known, parts.known.consts, *defined)
-        pulled = selected(undefined, known[0](residuals[:len(program.outvars)], cts))
-        for i, ct, operand in zip(selected(undefined, range(len(args))), pulled, linear,
-                                  strict=True):
-            refuse_unsummed(rule, i, ct, operand)
-        return merge_lists(undefined, [None] * len(defined), pulled)
+        program = trace_to_jaxpr(derivative, function.in_avals, function.debug_info)
+        return backward_pass(program, program.consts, args, cts)
 
 
 @custom_jvp
