@@ -234,7 +234,7 @@ class Call(Rule):
           TypeError: it does not return a pair, or the first result is not like the function's
             output.
         """
-        rule = self.custom.rules()[kind]
+        rule = getattr(self.custom, self.custom.kinds[kind])
         with calling(lambda: f"The {self.custom.rule_name(kind)} is given {given}."):
             result = rule(*args)
         check_pair(lambda: self.custom.rule_name(kind), parts, result)
@@ -370,8 +370,8 @@ _LATER = ("It was used by the {who}. Rules run when the function is differentiat
           "as an argument.")
 
 
-def refuse_differentiated(who: str, primals: Sequence[Any], nonzeros: Sequence[bool]) -> None:
-    """Refuses values that a function closes over and that carry a tangent.
+def refuse_differentiated(custom: Any, primals: Sequence[Any], nonzeros: Sequence[bool]) -> None:
+    """Refuses values that a custom function closes over and that carry a tangent.
 
     Raises:
       UnexpectedTracerError: one does.
@@ -379,8 +379,9 @@ def refuse_differentiated(who: str, primals: Sequence[Any], nonzeros: Sequence[b
     if any(nonzeros):
         source = applied_at(thread.source or current_traceback())
         raise UnexpectedTracerError(lambda: (
-            f"{who} closes over a value of type {typeof(primals[list(nonzeros).index(True)])} that "
-            f"is being differentiated. {_REMEDY}\n{source}"))
+            f"{custom.describe()} closes over a value of type "
+            f"{typeof(primals[list(nonzeros).index(True)])} that is being differentiated. "
+            f"{_REMEDY}\n{source}"))
 
 
 def check_pair(who: Callable[[], str], parts: str, result: Any) -> None:

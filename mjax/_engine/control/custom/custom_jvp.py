@@ -35,8 +35,7 @@ class _JVPFrame(CustomFrame):
 
     def jvp(self, primals: Any, tangents: Any, **params: Any) -> Any:
         rule, n = params[self.rule], params["num_consts"]
-        refuse_differentiated(rule.custom.describe(), primals,
-                              [type(t) is not Zero for t in tangents[:n]])
+        refuse_differentiated(rule.custom, primals, [type(t) is not Zero for t in tangents[:n]])
         return rule.jvp(primals, tangents)
 
 

@@ -74,11 +74,11 @@ def _transpose(cts: Any, *args: Any, num_res: int, bwd: Any, in_zeros: tuple[boo
     found = bwd.pull(args[:num_res], cts)
     places = [i for i, zero in enumerate(in_zeros) if not zero]
     for i, ct, operand in zip(places, found, args[num_res:], strict=True):
-        refuse_unsummed(bwd, i, ct, operand)
+        _refuse_unsummed(bwd, i, ct, operand)
     return [None] * num_res + found
 
 
-def refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
+def _refuse_unsummed(rule: Any, i: int, ct: Any, operand: Any) -> None:
     """Refuses a cotangent that varies along more mesh axes than its operand does.
 
     Args:
@@ -116,4 +116,4 @@ def _batch(axis: AxisData, args: Any, dims: Any, *, num_res: int, bwd: Backward,
 def _pretty(params: dict[str, Any]) -> dict[str, Any]:
     return {**params, "bwd": params["bwd"].custom.bwd}
 
-__all__ = ["Backward", "custom_lin_p", "refuse_forward_mode", "refuse_unsummed"]
+__all__ = ["Backward", "custom_lin_p", "refuse_forward_mode"]

@@ -69,7 +69,7 @@ class _VJPFrame(CustomFrame):
 
     def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         rule = params[self.rule]
-        refuse_differentiated(rule.custom.describe(), primals, nonzeros[:params["num_consts"]])
+        refuse_differentiated(rule.custom, primals, nonzeros[:params["num_consts"]])
         outs, residuals, pull = rule.forward(nonzeros, primals)
         avals = [typeof(o).to_tangent() for o in outs]
         nonzero_outs = [a.inexact for a in avals]
@@ -336,14 +336,16 @@ class custom_vjp(Custom[P, R]):
 
     def check_static(self, static: tuple[Any, ...]) -> None:
         """Refuses tracers among the arguments that are not differentiated."""
-        for place, value in zip(self.arguments.nondiff, static, strict=False):
-            for leaf in tree_leaves(value):
-                if isinstance(leaf, Tracer) and leaf.interp is not evaluation:
-                    raise UnexpectedTracerError(lambda place=place, leaf=leaf: (  # type: ignore[misc]
-                        f"argument {place} of the {self.describe()} is one of its nondiff "
-                        f"arguments, but is or holds a traced value of type {leaf.aval}. They are "
-                        "for what can never be traced, such as functions. Pass arrays as ordinary "
-                        "arguments, and return None for their cotangents."))
+        given = zip(self.arguments.nondiff, static, strict=False)
+        traced = [(place, leaf) for place, value in given for leaf in tree_leaves(value)
+                  if isinstance(leaf, Tracer) and leaf.interp is not evaluation]
+        if traced:
+            place, leaf = traced[0]
+            raise UnexpectedTracerError(lambda: (
+                f"argument {place} of the {self.describe()} is one of its nondiff arguments, but "
+                f"is or holds a traced value of type {leaf.aval}. They are for what can never be "
+                "traced, such as functions. Pass arrays as ordinary arguments, and return None "
+                "for their cotangents."))
 
 
 def _of_functions(pair: Pair, params: dict[str, Any]) -> custom_vjp:
