@@ -18,7 +18,7 @@ from mjax._engine.ir.effects import keeps_equation
 from mjax._engine.ir.pytree import broadcast_prefix_to, tree_flatten
 from mjax._engine.ir.source import current_traceback
 from mjax._engine.ir.types import same_array_type, typeof
-from mjax._engine.primitives.tangents import add_tangents, instantiate
+from mjax._engine.primitives.tangents import add_tangents, instantiate, with_zeros
 from mjax._engine.tracing.marked import traced
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at
@@ -285,9 +285,7 @@ def _linearized(*args: Any, _prim: Any, residuals_tree: Any, nz_in_flat: Sequenc
                 ) -> list[Any]:
     """The tangents of results, where `linearized` or `jvp` says them."""
     n = residuals_tree.num_leaves
-    tangents = iter(args[n:])
-    given = [next(tangents) if nz else Zero(aval.to_tangent())
-             for nz, aval in zip(nz_in_flat, _prim.in_avals_flat, strict=True)]
+    given = with_zeros(nz_in_flat, args[n:], _prim.in_avals_flat)
     _, pushed = residuals_tree.unflatten(args[:n])
     if has(_prim, "linearized"):
         return [*map(instantiate, pushed_forward(_prim, pushed, given))]

@@ -9,7 +9,7 @@ from mjax._engine.base.util import selected
 from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.ir.pytree import PyTreeDef, tree_flatten, tree_leaves
 from mjax._engine.primitives.shapes import reduce_sum
-from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.transforms.batching import (
     AxisData,
@@ -229,9 +229,7 @@ class VmapOf(VJPHiPrimitive):
         nonzero = [type(t) is not Zero for t in tree_leaves(tangents)]
 
         def pushed(*values: Any) -> list[Any]:
-            given = iter(values[n:])
-            dots = [next(given) if nz else Zero(a.to_tangent())
-                    for nz, a in zip(nonzero, prim.in_avals_flat, strict=True)]
+            dots = with_zeros(nonzero, values[n:], prim.in_avals_flat)
             outs, out_dots = prim.jvp(prim.in_tree.unflatten(values[:n]),
                                       prim.in_tree.unflatten(dots))
             return [*results_of(prim, outs, "jvp"), *map(
@@ -271,10 +269,8 @@ class VmapOf(VJPHiPrimitive):
         nonzero = [type(t) is not Zero for t in dots]
 
         def pushed(*values: Any) -> list[Any]:
-            given = iter(values[n:])
-            outs = prim.linearized(tree.unflatten(values[:n]), *prim.in_tree.unflatten([
-                next(given) if nz else Zero(a.to_tangent())
-                for nz, a in zip(nonzero, prim.in_avals_flat, strict=True)]))
+            outs = prim.linearized(tree.unflatten(values[:n]), *prim.in_tree.unflatten(
+                with_zeros(nonzero, values[n:], prim.in_avals_flat)))
             return [*map(instantiate, leaves_of(
                 prim, prim.out_tree, outs, "results of linearized"))]
 

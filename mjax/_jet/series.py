@@ -22,7 +22,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.arithmetic import mul
 from mjax._engine.primitives.elementwise import constant_like
 from mjax._engine.primitives.shapes import zeros_of
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import with_zeros
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, register_tracer, running
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
@@ -216,10 +216,8 @@ def _derivative(primitive: Primitive, avals: tuple[Any, ...], nonzeros: tuple[bo
             return out if primitive.multiple_results else [out]
 
         def tangents(*args: Any) -> list[Any]:
-            given, n = iter(args[len(avals):]), len(avals)
-            found = jvp_flat(apply, args[:n], [
-                next(given) if nz else zero_tangent(x)
-                for x, nz in zip(args[:n], nonzeros, strict=True)])[1]
+            n = len(avals)
+            _, found = jvp_flat(apply, args[:n], with_zeros(nonzeros, args[n:], avals))
             marks.extend(type(t) is not Zero for t in found)
             return [t for t in found if type(t) is not Zero]
 

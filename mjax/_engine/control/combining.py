@@ -24,10 +24,10 @@ from mjax._engine.primitives.special import (
     random_gamma_grad_p,
     regularized_incomplete_beta_p,
 )
-from mjax._engine.primitives.tangents import instantiate
+from mjax._engine.primitives.tangents import instantiate, with_zeros
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
-from mjax._engine.tracing.symbolic import Zero
+from mjax._engine.tracing.symbolic import without_zeros
 from mjax._engine.transforms.batching import AxisData, batch_flat, to_dim
 from mjax._engine.transforms.jvp import jvp_jaxpr
 from mjax._engine.transforms.linearize import linearize_flat
@@ -73,9 +73,7 @@ def define_rules(primitive: Primitive, by_arrays: Callable[..., list[Any]],
         dxs, dinits = ([instantiate(t) for t, s in zip(ts, smooth, strict=True) if s]
                        for ts in split_list(tangents, [n]))
         outs = primitive.bind(*xs, *dxs, *inits, *dinits, jaxpr=_in_pairs(jaxpr, smooth), **params)
-        found = iter(outs[n:])
-        return outs[:n], [next(found) if s else Zero.from_primal_value(o)
-                          for o, s in zip(outs[:n], smooth, strict=True)]
+        return outs[:n], with_zeros(smooth, outs[n:], map(typeof, outs))
 
     def linearize(nonzeros: Any, *primals: Any, **params: Any) -> Any:
         outs = primitive.bind(*primals, **params)
@@ -83,10 +81,8 @@ def define_rules(primitive: Primitive, by_arrays: Callable[..., list[Any]],
         flags = linear.nonzero_outs
 
         def tangents_of(residuals: Sequence[Any], *tangents: Any) -> list[Any]:
-            given = [t for t in tangents if type(t) is not Zero]
-            found = iter(eval_jaxpr(linear.jaxpr, residuals, *given))
-            return [next(found) if nz else Zero.from_primal_value(o)
-                    for o, nz in zip(outs, flags, strict=True)]
+            found = eval_jaxpr(linear.jaxpr, residuals, *without_zeros(tangents))
+            return with_zeros(flags, found, map(typeof, outs))
 
         return outs, flags, linear.jaxpr.consts, tangents_of
 

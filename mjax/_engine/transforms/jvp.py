@@ -20,7 +20,7 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import with_zeros, zero_tangent
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -327,9 +327,7 @@ def jvp_jaxpr(jaxpr: Jaxpr, nonzeros: Sequence[bool], instantiate: bool | Sequen
         n = len(jaxpr.invars)
 
         def f(*args: Any) -> list[Any]:
-            given = iter(args[n:])
-            tangents = [next(given) if nz else zero_tangent(p)
-                        for p, nz in zip(args[:n], nonzeros, strict=True)]
+            tangents = with_zeros(nonzeros, args[n:], jaxpr.in_avals)
             outs, out_tangents = jvp_flat(lambda *a: eval_jaxpr(jaxpr, jaxpr.consts, *a),
                                           args[:n], tangents)
             out_tangents = [as_array(t) if w else t

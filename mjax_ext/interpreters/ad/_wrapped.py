@@ -20,7 +20,7 @@ from mjax._engine.ir.dtypes import float0
 from mjax._engine.ir.pytree import PyTreeDef, tree_flatten
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as instantiate_zeros
-from mjax._engine.primitives.tangents import zero_tangent
+from mjax._engine.primitives.tangents import with_zeros, zero_tangent
 from mjax._engine.tracing.interpreter import running
 from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.tracing.symbolic import Zero
@@ -219,9 +219,7 @@ def _f_jvp_traceable(f: Callable[..., Any], store: Any, nonzeros: Sequence[bool]
                "true flag.")
         raise ValueError(msg)
     primals = list(primals_and_tangents[:n])
-    given = iter(primals_and_tangents[n:])
-    tangents = [next(given) if nz else zero_tangent(p)
-                for p, nz in zip(primals, nonzeros, strict=True)]
+    tangents = with_zeros(nonzeros, primals_and_tangents[n:], map(typeof, primals))
     outs, out_tangents = f(primals, tangents)
     store.store([type(t) is not Zero for t in out_tangents])
     return [*outs, *[t for t in out_tangents if type(t) is not Zero]]

@@ -17,7 +17,7 @@ from typing import Any
 from mjax._engine.base.errors import LazyText, LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.util import split_list
+from mjax._engine.base.util import merge_lists, selected, split_list
 from mjax._engine.control.cast_varying import Axes, bind_cast, joined, varying_of, widened
 from mjax._engine.control.trace_body import Body, Typed, agree, derived, differences, stage_body
 from mjax._engine.ir import dtypes
@@ -26,12 +26,12 @@ from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten, tree_structure
 from mjax._engine.ir.types import same_type_but_weak, typeof
 from mjax._engine.primitives.arithmetic import neg_p
-from mjax._engine.primitives.tangents import add_tangents, instantiate
+from mjax._engine.primitives.tangents import add_tangents, instantiate, with_zeros
 from mjax._engine.tracing.flat import check_arguments, check_callable
 from mjax._engine.tracing.operands import no_axes
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.stage import eval_jaxpr
-from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero, without_zeros
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, to_dim
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.linearize import linearize_jaxpr
@@ -173,17 +173,16 @@ def directional(jaxpr: Jaxpr, consts: Sequence[Any], tangents: Sequence[Any], x:
     It linearizes: if these tangents will be transposed, the jaxpr may contain functions of which
     only the backward pass is known.
     """
-    moving = [t for t in tangents if type(t) is not Zero]
+    moving = without_zeros(tangents)
     parts = linearize_jaxpr(jaxpr, [*(type(t) is not Zero for t in tangents), *[False] * len(x)])
     args = [*consts, *x]
     wanted = [len(args) + i in parts.residual_forwarding for i in range(len(parts.known.outvars))]
     primal, used = dce_jaxpr(parts.known, wanted)
-    values = iter(eval_jaxpr(primal, primal.consts, *(
-        a for a, u in zip(args, used, strict=True) if u)))
-    residuals = parts.residuals(args, [next(values) if w else None for w in wanted])
-    found = iter(eval_jaxpr(parts.unknown, parts.unknown.consts, *residuals, *moving))
-    return [next(found) if nz else Zero(a.to_tangent())
-            for a, nz in zip(jaxpr.out_avals, parts.unknown_outs, strict=True)]
+    values = eval_jaxpr(primal, primal.consts, *selected(used, args))
+    residuals = parts.residuals(args, merge_lists(
+        wanted, [None] * wanted.count(False), values))
+    found = eval_jaxpr(parts.unknown, parts.unknown.consts, *residuals, *moving)
+    return with_zeros(parts.unknown_outs, found, jaxpr.out_avals)
 
 
 @linear_solve_p.def_transpose
