@@ -170,7 +170,7 @@ def _distance(new: Key, old: Key) -> int:
     """The number of `_differences`."""
     settings = 0 if new[0] is old[0] else sum(
         value != old[0].values[name] for name, value in new[0].values.items())
-    static = 0 if new[3] == old[3] else len(_static_differences(dict(new[3]), dict(old[3])))
+    static = 0 if new[3] == old[3] else len(_changed(dict(new[3]), dict(old[3])))
     types = 1 if new[2] != old[2] else sum(a is not b for a, b in zip(new[4], old[4], strict=True))
     return settings + static + types + (new[1] != old[1])
 
@@ -190,9 +190,14 @@ def _differences(names: Callable[[], DebugInfo], new: Key, old: Key) -> list[str
     return lines
 
 
+def _changed(new: dict[Any, Any], old: dict[Any, Any]) -> list[Any]:
+    """The names of static arguments whose values differ."""
+    return [name for name in {**new, **old} if new.get(name) != old.get(name)]
+
+
 def _static_differences(new: dict[Any, Any], old: dict[Any, Any]) -> list[str]:
     return [f"static argument {name!r}: now {_shown(new.get(name))}, before {_shown(old.get(name))}"
-            for name in {**new, **old} if new.get(name) != old.get(name)]
+            for name in _changed(new, old)]
 
 
 def _shown(form: Any) -> str:

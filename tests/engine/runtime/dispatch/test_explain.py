@@ -91,6 +91,19 @@ def test_values_of_static_arguments(f, logged):
         assert f"static argument 'n': {expected}" in text, text
 
 
+def test_reprs_of_the_closest_call_alone_are_made(f, logged):
+    made = []
+
+    class Slow(Odd):
+        def __repr__(self):
+            made.append(self)
+            return "slow"
+
+    for n in range(5):
+        f({"a": X}, 2.0, n=Slow(n))
+    assert len(made) == 2 * 5 - 1  # the first one is compared with a call without it
+
+
 def test_settings_and_named_axes(f, logged):
     with mjax.enable_x64(True):
         f({"a": X}, 2.0)
