@@ -27,7 +27,7 @@ logger = logging.getLogger("mjax")
 
 #: The number of earlier traces, the last ones, among which the closest is looked for.
 _COMPARED = 64
-#: The number of characters of a static value that messages show.
+#: The number of characters of a static value, or of a large structure, that messages show.
 _LONGEST = 200
 #: The places of definition of functions whose traces were explained.
 _seen: set[str] = set()
@@ -182,7 +182,8 @@ def _differences(names: Callable[[], DebugInfo], new: Key, old: Key) -> list[str
     if new[1] != old[1]:
         lines.append(f"named axes: now {new[1]}, before {old[1]}")
     if new[2] != old[2]:
-        lines.append(f"structure of (args, kwargs): now {new[2]}, before {old[2]}")
+        now, before = _apart(str(new[2]), str(old[2]))
+        lines.append(f"structure of (args, kwargs): now {now}, before {before}")
     lines += _static_differences(dict(new[3]), dict(old[3]))
     if new[2] == old[2]:
         lines += [f"argument {names().arg_name(i)}: now {a}, before {b} ({_what(a, b)})"
@@ -217,6 +218,16 @@ def _shown(form: Any) -> str:
         value = complex(parts[0])
         return repr(value.real if issubclass(kind, float) else value)
     return _repr(parts[0])
+
+
+def _apart(*texts: str) -> list[str]:
+    """Texts, or the parts of long ones from which on they differ."""
+    if max(map(len, texts)) <= 2 * _LONGEST:
+        return list(texts)
+    same = next((i for i, characters in enumerate(zip(*texts)) if len({*characters}) > 1), 0)
+    begin = max(0, same - _LONGEST // 4)
+    return [f"{'...' * (begin > 0)}{t[begin:begin + _LONGEST]}"
+            f"{'...' * (len(t) > begin + _LONGEST)}" for t in texts]
 
 
 def _repr(value: Any) -> str:

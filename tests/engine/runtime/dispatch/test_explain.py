@@ -104,6 +104,17 @@ def test_reprs_of_the_closest_call_alone_are_made(f, logged):
     assert len(made) == 2 * 5 - 1  # the first one is compared with a call without it
 
 
+def test_large_structures_are_shown_where_they_differ(f, logged):
+    many = {f"layer{i:03}": X for i in range(300)}
+    f({"a": X, **many}, 2.0)
+    logged()
+    f({"a": X, **many, "layer250": (X, X)}, 2.0)
+    (text,) = logged()
+    (line,) = [line for line in text.splitlines() if "structure of (args, kwargs)" in line]
+    assert "'layer250': (*, *)" in line and "'layer250': *" in line.partition("before ...")[2]
+    assert len(line) < 600
+
+
 def test_settings_and_named_axes(f, logged):
     with mjax.enable_x64(True):
         f({"a": X}, 2.0)
