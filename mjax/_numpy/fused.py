@@ -110,7 +110,7 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
         return known(operands)
 
     wrapper: Any = functools.wraps(f)(short.dispatcher(evaluated, staged))
-    wrapper.known = short.known
+    wrapper.known = short.known.entries
     if out_sharding:
         with_out_sharding(wrapper, f)
     return wrapper

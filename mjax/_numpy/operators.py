@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import defaults
 from mjax._engine.base.folding import fold
 from mjax._engine.base.thread import thread
 from mjax._engine.runtime.arrays.array import Array, is_array
@@ -48,10 +49,12 @@ def binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any, 
             kind = type(other)
             if kind is Array:
                 # A shortcut without the function: both are concrete, and their call is known.
-                if type(self) is Array and thread.interpreter is evaluation:
+                mine = thread.__dict__
+                if type(self) is Array and mine["interpreter"] is evaluation:
                     settings, run, _, _, _ = known.get(
                         (self._placement, other._placement), _UNKNOWN)
-                    if settings is thread.settings:
+                    if settings is (mine["settings"] if "settings" in mine  # noqa: SIM401
+                                    else defaults.settings):
                         return run((self._buffer, other._buffer))
             elif kind is not float and kind is not int and not _is_operand(other, symbol):
                 return NotImplemented

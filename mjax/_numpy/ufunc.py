@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyArgumentError
-from mjax._engine.base.program_caches import ProgramCache
+from mjax._engine.base.program_caches import PlainCache, ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
@@ -132,7 +132,7 @@ class Elementwise:
         self.plans = BoundedCache()
         #: (settings, placements of the operands) -> runners.
         self.calls = ProgramCache()
-        self.short = ShortCalls((), (), True, ProgramCache())
+        self.short = ShortCalls((), (), True, PlainCache())
 
     def __call__(self, *args: Any) -> Any:
         return self.staged(args, {})
@@ -240,7 +240,7 @@ def _ufunc(apply: Elementwise, text: str, gives: str) -> Any:
     f.__module__ = "mjax.numpy"
     f.__doc__ = _document(apply.name, apply.kind, apply.names, text, gives)
     f.__signature__ = _signature(apply.names)
-    f.known = apply.short.known
+    f.known = apply.short.known.entries
     return f
 
 

@@ -10,10 +10,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from mjax._engine.base.util import BoundedCache
+from mjax._engine.base.util import BoundedCache, put_bounded
 
 #: id -> cache; weak sets cannot hold caches, which are dicts.
-_caches: weakref.WeakValueDictionary[int, ProgramCache] = weakref.WeakValueDictionary()
+_caches: weakref.WeakValueDictionary[int, ProgramCache | PlainCache] = (
+    weakref.WeakValueDictionary())
 
 
 class ProgramCache(BoundedCache):
@@ -24,6 +25,29 @@ class ProgramCache(BoundedCache):
     def __init__(self, maxsize: int = 4096):
         super().__init__(maxsize)
         _caches[id(self)] = self
+
+
+class PlainCache:
+    """A cache like `ProgramCache` for the hottest lookups, which CPython specialises for plain
+    dicts.
+
+    Attributes:
+      entries: the dict.
+    """
+
+    __slots__ = ("__weakref__", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[Any, Any] = {}
+        _caches[id(self)] = self
+
+    def put(self, key: Any, value: Any) -> None:
+        """Stores a value; forgets the older half first if there are too many."""
+        put_bounded(self.entries, 4096, key, value)
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self.entries.clear()
 
 
 class Unkept(ProgramCache):

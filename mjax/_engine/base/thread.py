@@ -26,7 +26,10 @@ class NamedAxis(NamedTuple):
 
 
 class ThreadState(threading.local):
-    """Per-thread state. `interpreter` and `settings` are plugged in by their own modules."""
+    """Per-thread state. `interpreter` and `settings` are plugged in by their own modules.
+
+    The dict of every thread has its `interpreter`, so that dispatch finds it by one lookup.
+    """
 
     #: The interpreter that `Primitive.bind` hands its calls to.
     interpreter: Any = None
@@ -44,6 +47,9 @@ class ThreadState(threading.local):
     #: Symbols of sizes -> their IR values, in the function that is being lowered; None: all
     #: shapes of the program are known.
     dimensions: Any = None
+
+    def __init__(self) -> None:
+        self.interpreter = ThreadState.interpreter
 
 
 thread = ThreadState()

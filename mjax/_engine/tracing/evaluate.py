@@ -102,7 +102,7 @@ def _type_text(value: Any) -> str:
 
 
 evaluation = Evaluation()
-ThreadState.interpreter = evaluation
+ThreadState.interpreter = thread.interpreter = evaluation
 
 
 class CompileTimeEvaluation(Interpreter):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from mjax._engine.base.errors import LazyDeletedError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
@@ -135,14 +137,14 @@ def explain_failure(error: Exception, names: ArgumentNames, buffers: Iterable[An
     Args:
       error: the error of jaxlib.
       names: the names of the program and its arguments.
-      buffers: the buffers of the arguments.
+      buffers: the buffers of the arguments, or NumPy arrays.
     """
     raise_original(error)
     explain_memory(error, names, buffers)
     if not any(words in str(error) for words in _OF_DELETED):
         return
     for i, buffer in enumerate(buffers):
-        if buffer.is_deleted():
+        if type(buffer) is not np.ndarray and buffer.is_deleted():
             msg = (f"{names.program}: {names(i)} of type {names.avals[i]} has been deleted: it was "
                    "donated to an earlier computation (donate_argnums) or .delete() was called. "
                    "Use that computation's result, or do not donate what is used again.")

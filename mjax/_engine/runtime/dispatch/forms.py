@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.util import EXACT, BoundedCache, exact
+from mjax._engine.base.util import EXACT, NOT_GIVEN, BoundedCache, exact
 from mjax._engine.ir.pytree import is_one_leaf, tree_structure
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import ArgumentNames, explain_failure
@@ -24,8 +24,9 @@ from mjaxlib_shim import trees
 
 #: The key of a call, and the arguments of its program: buffers, and NumPy arrays as they are.
 Keyed = tuple[tuple[Any, ...], Sequence[Any]]
-#: Takes apart the positional and keyword arguments of a call; None if it has another form.
-Taker = Callable[[tuple[Any, ...], dict[str, Any]], Keyed | None]
+#: Takes apart the arguments of a call; None if it has another form. Given are the first two
+#: positional ones or `NOT_GIVEN`, the others, and those by name.
+Taker = Callable[[Any, Any, tuple[Any, ...], dict[str, Any]], Keyed | None]
 
 #: The most values of a form: the generated text grows with them.
 _MOST = 200
@@ -33,7 +34,7 @@ _MOST = 200
 _DEEPEST = 50
 _GLOBALS = {"Array": Array, "new": object.__new__, "PendingArray": PendingArray,
             "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
-            "explain_failure": explain_failure}
+            "NOT_GIVEN": NOT_GIVEN, "explain_failure": explain_failure}
 #: The tree of one result.
 LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
@@ -105,6 +106,16 @@ class _Text:
         self.write(f"{''.join(n + ', ' for n in names) or '()'} = {name}")
         return names
 
+    def positional(self, count: int) -> list[str]:
+        """Names for this many positional arguments, where there are no others."""
+        if count < 2:
+            self.require(f"{'xy'[count]} is NOT_GIVEN")
+            return ["x"][:count]
+        if count == 2:
+            self.require("not args")
+            return ["x", "y"]
+        return ["x", "y", *self.unpack("args", count - 2)]
+
     def static(self, name: str, value: Any) -> None:
         """A static argument."""
         kind = type(value)
@@ -170,7 +181,7 @@ class _Text:
         lines = "\n      ".join(self.lines)
         text = f"""
 def make({names}):
-  def take(args, kwargs):
+  def take(x, y, args, kwargs):
     try:
       {lines}
     except (KeyError, ValueError, OverflowError):
@@ -197,7 +208,7 @@ def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[i
     text = _Text(shared)
     try:
         text.require(f"len(kwargs) == {len(kwargs)}" if kwargs else "not kwargs")
-        for i, (name, value) in enumerate(zip(text.unpack("args", len(args)), args)):
+        for i, (name, value) in enumerate(zip(text.positional(len(args)), args)):
             (text.static if i in places else text.tree)(name, value)
         for key in sorted(kwargs):
             name = text.variable()

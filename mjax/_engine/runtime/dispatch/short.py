@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from mjax._engine.base.config import defaults
 from mjax._engine.base.folding import fold
-from mjax._engine.base.program_caches import ProgramCache
-from mjax._engine.base.thread import ThreadState, thread
+from mjax._engine.base.program_caches import PlainCache, ProgramCache
+from mjax._engine.base.thread import thread
 from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
@@ -69,7 +70,7 @@ class Caches:
     __slots__ = ("calls", "short", "traces")
 
     def __init__(self) -> None:
-        self.short = ProgramCache()
+        self.short = PlainCache()
         self.calls = ProgramCache()
         self.traces = ProgramCache()
 
@@ -91,13 +92,13 @@ class ShortCalls:
     __slots__ = ("attempts", "known", "names", "numbers", "shared", "takers")
 
     def __init__(self, numbers: Collection[int], names: Collection[str], shared: bool,
-                 known: ProgramCache):
+                 known: PlainCache):
         self.known = known
         self.numbers, self.names = numbers, names
         self.shared = shared
         #: The takers for the forms of earlier calls, and the number of forms still to be added;
         #: None before the first call, which may be the only one.
-        self.takers: list[Taker] = []
+        self.takers: list[Taker] = [_no_taker]
         self.attempts: int | None = None
 
     def dispatcher(self, evaluated: Evaluated, staged: Staged) -> Any:
@@ -107,53 +108,41 @@ class ShortCalls:
           evaluated: takes any call under evaluation the long way.
           staged: takes any call under another interpreter.
         """
-        known, takers, new = self.known, self.takers, object.__new__
-        of_new_form, under_others = self.of_new_form, self.under_others
-        # Whether the first positional argument, and the second one, are never static.
-        first, second = (min(self.numbers, default=2) > i for i in range(2))
+        entries, takers, new = self.known.entries, self.takers, object.__new__
+        of_other_form, under_others = self.of_other_form, self.under_others
+        # The class of arrays, where the first positional argument, or the second one, is never
+        # static; else a class that no argument has.
+        first, second = (Array if min(self.numbers, default=2) > i else _Nothing for i in range(2))
+        host = np.ndarray if first is Array else _Nothing
 
         # Two parameters of its own cost less than a tuple of arguments.
         def jitted(x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /, *args: Any, **kwargs: Any) -> Any:
             try:
                 # The state of the thread is read once: a read costs as much as the rest of the key.
                 mine = thread.__dict__
-                if "interpreter" in mine and mine["interpreter"] is not evaluation:
+                if mine["interpreter"] is not evaluation:
                     return staged(_arguments(x, y, args), kwargs)
-                key: Any = None
+                key: Any
+                values: Sequence[Any]
                 # The commonest forms are written out, since every step counts.
-                if args or kwargs or not first:
-                    pass
-                elif y is NOT_GIVEN:
-                    if type(x) is Array:
-                        key = x._placement
-                        values: Sequence[Any] = (x._buffer,)
-                    elif type(x) is np.ndarray:
-                        key = x.dtype, x.shape
-                        values = (x,)
-                    elif x is NOT_GIVEN:
-                        key = values = ()
-                elif second and type(x) is Array is type(y):
+                if y is NOT_GIVEN and type(x) is first and not kwargs:
+                    key = x._placement
+                    values = x._buffer,
+                elif type(x) is second and type(y) is Array and not (args or kwargs):
                     key = x._placement, y._placement
                     values = x._buffer, y._buffer
-                if key is None:
-                    if y is not NOT_GIVEN:
-                        args = x, y, *args
-                    elif x is not NOT_GIVEN:
-                        args = x,
-                    for take in takers:
-                        taken = take(args, kwargs)
-                        if taken is not None:
-                            key, values = taken
-                            break
-                    else:
-                        key, values = of_new_form(args, kwargs)
-                    x = y = NOT_GIVEN
+                elif y is NOT_GIVEN and type(x) is host and not kwargs:
+                    key = x.dtype, x.shape
+                    values = x,
+                else:
+                    taken = takers[0](x, y, args, kwargs)
+                    key, values = (of_other_form(x, y, args, kwargs) if taken is None else taken)
                 try:
-                    settings, run, execute, handlers, placement = known[key]
+                    settings, run, execute, handlers, placement = entries[key]
                 except (KeyError, TypeError):  # TypeError: a static argument is not hashable
                     settings = None
                 if settings is (mine["settings"] if "settings" in mine  # noqa: SIM401
-                                else ThreadState.settings):
+                                else defaults.settings):
                     if execute is None:
                         return run(values)
                     # The same as `run`, without a Python call.
@@ -177,13 +166,24 @@ class ShortCalls:
 
     def under_others(self, key: Any) -> Callable[..., Any] | None:
         """The entry of a call under settings other than those of its first entry."""
-        found = self.known.get((thread.settings, key))
+        found = self.known.entries.get((thread.settings, key))
         return found and found[1]
 
-    def of_new_form(self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    def of_other_form(self, x: Any, y: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+                      ) -> Keyed | tuple[None, Sequence[Any]]:
+        """The key of a call that does not have the first form, and the arguments of its program;
+        `(None, ())` for calls that are not short."""
+        for take in self.takers[1:]:
+            taken = take(x, y, args, kwargs)
+            if taken is not None:
+                return taken
+        return self.of_new_form(x, y, args, kwargs)
+
+    def of_new_form(self, x: Any, y: Any, others: tuple[Any, ...], kwargs: dict[str, Any]
                     ) -> Keyed | tuple[None, Sequence[Any]]:
         """The key of a call of an unknown form, and the arguments of its program; `(None, ())` for
         calls that are not short."""
+        args = _arguments(x, y, others)
         count = len(args)
         places = {n + count if n < 0 else n for n in self.numbers if n < count}
         if self.attempts is None:
@@ -195,7 +195,9 @@ class ShortCalls:
             elif take not in self.takers:
                 self.attempts -= 1
                 self.takers.append(take)
-            taken = take(args, kwargs) if take is not None else None
+                if self.takers[0] is _no_taker:
+                    del self.takers[0]
+            taken = take(x, y, others, kwargs) if take is not None else None
             if taken is not None:
                 return taken
         head: tuple[Any, ...] = ()
@@ -231,10 +233,24 @@ class ShortCalls:
           run: computes the results from the buffers of all leaves.
         """
         settings = thread.settings
-        first = self.known.get(key)
-        run = _with_hosted(run, values)
+        first = self.known.entries.get(key)
+        puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
+        execute, *others = getattr(run, "one", (None, None, None))
+        if puts:
+            names = getattr(run, "names", None)
+            run = _with_hosted(run, puts, len(values))
+            if execute is not None:
+                execute, run.names = _with_hosted(execute, puts, len(values)), names
         self.known.put(key if first is None or first[0] is settings else (settings, key),
-                       (settings, run, *getattr(run, "one", (None, None, None))))
+                       (settings, run, execute, *others))
+
+
+class _Nothing:
+    """A class without objects."""
+
+
+def _no_taker(x: Any, y: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Knows no form."""
 
 
 def _arguments(x: Any, y: Any, others: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -270,13 +286,17 @@ def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed 
     return tuple(key), values
 
 
-def _with_hosted(run: Callable[..., Any], values: Sequence[Any]) -> Callable[..., Any]:
-    """A function of buffers, and of NumPy arrays in the places where these values have them."""
-    puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
-    if not puts:
-        return run
+def _with_hosted(run: Callable[..., Any], puts: Sequence[tuple[int, Callable[[Any], Any]]],
+                 count: int) -> Any:
+    """A function of buffers, and of NumPy arrays in some places.
+
+    Args:
+      run: a function of buffers.
+      puts: these places, and the functions that transfer the arrays.
+      count: the number of buffers and arrays.
+    """
     (first, put_first), *others = puts
-    if len(values) == 1:
+    if count == 1:
         return lambda values: run((put_first(values[0]),))
 
     def hosting(values: list[Any]) -> Any:

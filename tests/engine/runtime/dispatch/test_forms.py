@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax._engine.base.util import NOT_GIVEN
 from mjax._engine.runtime.arrays.transfer import from_scalar
 from mjax._engine.runtime.dispatch.forms import taker_of
 from mjax._engine.runtime.effects.pending import PendingArray
@@ -37,10 +38,15 @@ class Tagged:
     tag: Any = dataclasses.field(metadata={"static": True})
 
 
+def given_to(take, args, kwargs):
+    """The parts that a taker takes of a call."""
+    return take(*[*args, NOT_GIVEN, NOT_GIVEN][:2], args[2:], kwargs)
+
+
 def taken(args, kwargs=None, places=(), names=(), shared=True):
     """The parts that a call's own taker takes."""
     kwargs = kwargs or {}
-    return taker_of(args, kwargs, places, names, shared)(args, kwargs)
+    return given_to(taker_of(args, kwargs, places, names, shared), args, kwargs)
 
 
 def test_values_are_in_the_order_of_the_leaves():
@@ -72,7 +78,7 @@ def test_calls_of_other_forms_are_not_taken():
     assert len(set(takers)) == len(forms)
     for i, take in enumerate(takers):
         for j, (args, kwargs) in enumerate(forms):
-            assert (take(args, kwargs) is None) == (i != j), (forms[i], forms[j])
+            assert (given_to(take, args, kwargs) is None) == (i != j), (forms[i], forms[j])
     for other in ({1: X}, 1j, "word", [X] * 300,
                   {"a": {1: X}}, np.array([X], object)[0].dtype):
         assert taker_of((other,), {}, (), (), True) is None
@@ -96,7 +102,7 @@ def test_arrays_that_are_computed_aside_are_of_the_form():
     pending = aside(X)
     assert type(pending) is PendingArray
     threading.Timer(0.05, go.set).start()
-    assert take(((pending,),), {})[1] == [pending._buffer]
+    assert given_to(take, ((pending,),), {})[1] == [pending._buffer]
 
 
 def test_forms_of_results_are_those_of_the_function():
