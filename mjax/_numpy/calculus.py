@@ -395,7 +395,7 @@ def _interp_periodic(x: Any, xp: Any, fp: Any, period: Any) -> Any:
 # ---- polynomials -----------------------------------------------------------------------
 
 
-@boundary
+@fused(values=("p", "x"), static_argnames=("unroll",))
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The value of a polynomial.
 
@@ -417,16 +417,10 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
       >>> jnp.polyval(jnp.array([1, 2, 3]), 2)
       Array(11, dtype=int32)
     """
-    p, x = check_arrays("polyval", p, x)
     concrete_int(unroll, "polyval: unroll")
     if not shape_of(p):
         msg = "polyval: p must have at least one axis, for its coefficients; got a scalar."
         raise ValueError(msg)
-    return _polyval(p, x)
-
-
-@fused
-def _polyval(p: Any, x: Any) -> Any:
     p, x = promote_dtypes(p, x)
     plus, times = ((bitwise_or, bitwise_and) if typeof(p).dtype == np.bool_ else (add, mul))
     total, x = promote_shapes("polyval", full(shape_of(p)[1:], 0, typeof(p).dtype), x)

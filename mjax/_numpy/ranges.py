@@ -192,19 +192,20 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
       >>> jnp.linspace(0, 1, 5)
       Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    num = concrete_size(num, "linspace: num")
+    out = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
+    if device is None:
+        return out
+    return (on_device(out[0], device), out[1]) if retstep else on_device(out, device)
+
+
+@fused(values=("start", "stop"), static_argnames=("num", "endpoint", "retstep", "dtype", "axis"))
+def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, dtype: Any,
+              axis: int) -> Any:
+    num, endpoint = concrete_size(num, "linspace: num"), bool(endpoint)
     if num < 0:
         msg = f"linspace: num must not be negative, got {num}."
         raise ValueError(msg)
-    out, step = _linspace(*check_arrays("linspace", start, stop), num, bool(endpoint),
-                          dtype_argument(dtype, "linspace"), concrete_int(axis, "linspace: axis"))
-    out = on_device(out, device)
-    return (out, step) if retstep else out
-
-
-@fused(static_argnames=("num", "endpoint", "dtype", "axis"))
-def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis: int
-              ) -> tuple[Any, Any]:
+    dtype, axis = dtype_argument(dtype, "linspace"), concrete_int(axis, "linspace: axis")
     compute = inexact_dtype(result_type(start, stop, *([] if dtype is None else [dtype])))
     start, stop = broadcast_values("linspace", cast(start, compute), cast(stop, compute))
     shape = typeof(start).shape
@@ -219,7 +220,8 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis:
     target = compute if dtype is None else dtype
     if dtypes.is_integer(target):
         out = lax.floor(out)
-    return cast(out, target), step
+    out = cast(out, target)
+    return (out, step) if retstep else out
 
 
 def _between(start: Any, stop: Any, num: int, intervals: int, endpoint: bool, dtype: Any) -> Any:
@@ -273,8 +275,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 def _logspace(start: Any, stop: Any, base: Any, num: int, endpoint: bool, dtype: Any, axis: int
               ) -> Any:
     compute = inexact_dtype(result_type(start, stop, *([] if dtype is None else [dtype])))
-    exponents, _ = _linspace(cast(start, compute), cast(stop, compute), num, endpoint, compute,
-                             axis)
+    exponents = _linspace(cast(start, compute), cast(stop, compute), num, endpoint, False, compute,
+                          axis)
     out = lax.pow(*promote_args_inexact("logspace", base, exponents))
     return cast(out, compute if dtype is None else dtype)
 
@@ -315,7 +317,8 @@ def _geomspace(start: Any, stop: Any, num: int, endpoint: bool, dtype: Any, axis
     compute = inexact_dtype(result_type(start, stop, *([] if dtype is None else [dtype])))
     start, stop = broadcast_values("geomspace", cast(start, compute), cast(stop, compute))
     # Powers of the ratio: exact at the start, also for negative or complex starts.
-    exponents, _ = _linspace(_c(start, 0), lax.log(lax.div(stop, start)), num, endpoint, compute, 0)
+    exponents = _linspace(_c(start, 0), lax.log(lax.div(stop, start)), num, endpoint, False,
+                          compute, 0)
     out = lax.mul(reshape(start, (1, *typeof(start).shape)), lax.exp(exponents))
     if endpoint and num > 1:
         index = iota_p.bind(dtype=np.dtype(np.int32), shape=typeof(out).shape, dimension=0)

@@ -45,7 +45,6 @@ from mjax._numpy.core import (
     broadcast_to,
     cast,
     check_array,
-    check_arrays,
     concrete_int,
     promote_dtypes_inexact,
     shape_of,
@@ -316,7 +315,18 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
       >>> x, residuals
       (Array([1., 2.], dtype=float32), Array([9.], dtype=float32))
     """
-    a, b = promote_dtypes_inexact(*check_arrays("lstsq", a, b))
+    out: tuple[Any, Any, Any, Any] = _lstsq(a, b, rcond)
+    if numpy_resid:
+        x, residuals, rank, s = out
+        m, n = shape_of(a)
+        if m <= n or int(rank) < n:
+            return x, array_of(np.zeros(0, typeof(residuals).dtype)), rank, s
+    return out
+
+
+@fused(values=("a", "b"))
+def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    a, b = promote_dtypes_inexact(a, b)
     shape, right = shape_of(a), shape_of(b)
     if shape[:1] != right[:1]:
         msg = f"lstsq: a and b must have as many rows, got shapes {shape} and {right}."
@@ -325,15 +335,6 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
         msg = (f"lstsq: a must be a matrix and b a vector or a matrix, got shapes {shape} and "
                f"{right}.")
         raise TypeError(msg)
-    m, n = shape
-    x, residuals, rank, s = _lstsq(a, b, rcond)
-    if numpy_resid and (m <= n or int(rank) < n):
-        residuals = array_of(np.zeros(0, typeof(residuals).dtype))
-    return x, residuals, rank, s
-
-
-@fused
-def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     vector = len(shape_of(b)) == 1
     b = column(b) if vector else b
     real = dtypes.real_dtype(typeof(a).dtype)

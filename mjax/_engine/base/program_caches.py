@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from mjax._engine.base.util import BoundedCache, put_bounded
+from mjax._engine.base.util import BoundedCache, forget_older_half
 
 #: id -> cache; weak sets cannot hold caches, which are dicts.
 _caches: weakref.WeakValueDictionary[int, ProgramCache | PlainCache] = (
@@ -43,7 +43,9 @@ class PlainCache:
 
     def put(self, key: Any, value: Any) -> None:
         """Stores a value; forgets the older half first if there are too many."""
-        put_bounded(self.entries, 4096, key, value)
+        if len(self.entries) >= 4096 and key not in self.entries:
+            forget_older_half(self.entries)
+        self.entries[key] = value
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -324,16 +324,16 @@ class BoundedCache(dict[Hashable, Any]):
 
     def put(self, key: Hashable, value: T) -> T:
         """Stores and returns `value`."""
-        return put_bounded(self, self.maxsize, key, value)
+        if len(self) >= self.maxsize and key not in self:
+            forget_older_half(self)
+        self[key] = value
+        return value
 
 
-def put_bounded(cache: dict[Any, Any], maxsize: int, key: Hashable, value: T) -> T:
-    """Stores and returns `value` in a dict that forgets its older half when it is full."""
-    if len(cache) >= maxsize and key not in cache:
-        for old in list(cache)[: (maxsize + 1) // 2]:
-            cache.pop(old, None)
-    cache[key] = value
-    return value
+def forget_older_half(cache: dict[Any, Any]) -> None:
+    """Removes the half of the entries that was inserted first."""
+    for old in list(cache)[: (len(cache) + 1) // 2]:
+        cache.pop(old, None)
 
 
 def pickled_as(name: str) -> Callable[[F], F]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import fold
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import cholesky as _cholesky
@@ -59,7 +59,6 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return factor if lower else adjoint(factor)
 
 
-@boundary
 @documents
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
                ) -> tuple[Any, bool]:
@@ -83,7 +82,11 @@ def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_fin
       >>> mjax.scipy.linalg.cho_solve(factor, jnp.array([6.0, 4.0]))
       Array([1., 1.], dtype=float32)
     """
-    return cholesky(a, lower=lower), lower
+    try:  # what `boundary` does, without packing the arguments
+        return cholesky(a, lower), lower
+    except Exception as error:
+        fold(error)
+        raise
 
 
 # ---- lu --------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from mjax._engine.primitives.dynamic_slicing import dynamic_slice_in_dim
 from mjax._engine.primitives.shapes import reduce_sum
 from mjax._engine.primitives.slicing import diagonal
 from mjax._engine.primitives.tangents import stop_gradient
-from mjax._numpy.core import broadcast_shapes, broadcast_to, check_array, shape_of
+from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.creation import asarray, zeros
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import any as any_of
@@ -78,7 +78,7 @@ def _with_column(x: Any, new: Any, j: Any) -> Any:
 # ---- square roots ----------------------------------------------------------------------
 
 
-@boundary
+@fused(values=("A",), static_argnames=("blocksize",))
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
     """The principal square root of matrices.
 
@@ -105,12 +105,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
     if blocksize > 1:
         msg = "sqrtm: blocks are not supported; leave blocksize out."
         raise NotImplementedError(msg)
-    a = matrix("sqrtm", check_array("sqrtm", A), square=True)
-    return _sqrtm(a)
-
-
-@fused
-def _sqrtm(a: Any) -> Any:
+    a = matrix("sqrtm", A, square=True)
     a = convert(a, dtypes.complex_dtype(typeof(a).dtype))
     return _root(a) if typeof(a).size else a
 

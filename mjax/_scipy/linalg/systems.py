@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import fold
 from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg import cholesky as _cholesky
@@ -17,7 +17,7 @@ from mjax._engine.primitives.shapes import array_of, squeeze
 from mjax._engine.primitives.tangents import stop_gradient
 from mjax._numpy import determinants
 from mjax._numpy import systems as _numpy
-from mjax._numpy.core import broadcast_shapes, broadcast_to, check_array, shape_of
+from mjax._numpy.core import broadcast_shapes, broadcast_to, shape_of
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
 from mjax._scipy.linalg.arguments import check_matrix, documents, inexact, solved
@@ -75,7 +75,6 @@ def _by_cholesky(factor: Any, b: Any, lower: bool) -> Any:
     return b
 
 
-@boundary
 @documents
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False,
               check_finite: bool = True) -> Any:
@@ -98,8 +97,12 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False,
       >>> mjax.scipy.linalg.cho_solve(factor, jnp.array([6.0, 4.0]))
       Array([1., 1.], dtype=float32)
     """
-    factor, lower = c_and_lower
-    return _cho_solve(factor, b, lower=lower)
+    try:  # what `boundary` does, without packing the arguments
+        factor, lower = c_and_lower
+        return _cho_solve(factor, b, lower)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 @fused(static_argnames=("lower",))
@@ -146,7 +149,8 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
 _ASSUMED = ("gen", "sym", "her", "pos")
 
 
-@boundary
+@fused(static_argnames=("lower", "overwrite_a", "overwrite_b", "debug", "check_finite",
+                        "assume_a"))
 @documents
 def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
           overwrite_b: bool = False, debug: bool = False, check_finite: bool = True,
@@ -177,10 +181,9 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False,
     if assume_a not in _ASSUMED:
         msg = f"solve: assume_a must be one of {', '.join(map(repr, _ASSUMED))}; got {assume_a!r}."
         raise ValueError(msg)
-    return _positive(a, b, lower=lower) if assume_a == "pos" else _numpy.solve(a, b)
+    return _positive(a, b, lower) if assume_a == "pos" else _numpy.solve(a, b)
 
 
-@fused(static_argnames=("lower",))
 def _positive(a: Any, b: Any, lower: bool) -> Any:
     a, b = inexact(a, b)
     check_matrix("solve", a, square=True)
@@ -200,7 +203,7 @@ def _positive(a: Any, b: Any, lower: bool) -> Any:
     return squeeze(out, (typeof(out).ndim - 1,)) if vectors else out
 
 
-@boundary
+@fused(values=("a",), static_argnames=("overwrite_a", "check_finite"))
 @documents
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Inverse of square matrices.
@@ -222,10 +225,10 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
       Array([[0.5 , 0.  ],
              [0.  , 0.25]], dtype=float32)
     """
-    return _numpy.inv(array_of(check_array("inv", a)))
+    return _numpy.inv(array_of(a))
 
 
-@boundary
+@fused(values=("a",), static_argnames=("overwrite_a", "check_finite"))
 @documents
 def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Determinant of square matrices.

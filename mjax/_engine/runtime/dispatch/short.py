@@ -128,10 +128,10 @@ class ShortCalls:
                 if y is NOT_GIVEN and type(x) is first and not kwargs:
                     key = x._placement
                     values = x._buffer,
-                elif type(x) is second and type(y) is Array and not (args or kwargs):
+                elif not (args or kwargs) and type(x) is second and type(y) is Array:
                     key = x._placement, y._placement
                     values = x._buffer, y._buffer
-                elif y is NOT_GIVEN and type(x) is host and not kwargs:
+                elif not kwargs and y is NOT_GIVEN and type(x) is host:
                     key = x.dtype, x.shape
                     values = x,
                 else:
