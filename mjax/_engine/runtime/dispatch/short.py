@@ -112,8 +112,10 @@ class ShortCalls:
         of_other_form, under_others = self.of_other_form, self.under_others
         # The class of arrays, where the first positional argument, or the second one, is never
         # static; else a class that no argument has.
+        first: Any
+        second: Any
         first, second = (Array if min(self.numbers, default=2) > i else _Nothing for i in range(2))
-        host = np.ndarray if first is Array else _Nothing
+        host: Any = np.ndarray if first is Array else _Nothing
 
         # Two parameters of its own cost less than a tuple of arguments.
         def jitted(x: Any = NOT_GIVEN, y: Any = NOT_GIVEN, /, *args: Any, **kwargs: Any) -> Any:
@@ -237,10 +239,11 @@ class ShortCalls:
         puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
         execute, *others = getattr(run, "one", (None, None, None))
         if puts:
-            names = getattr(run, "names", None)
-            run = _with_hosted(run, puts, len(values))
+            hosted = _with_hosted(run, puts, len(values))
             if execute is not None:
-                execute, run.names = _with_hosted(execute, puts, len(values)), names
+                hosted.names = run.names  # type: ignore[attr-defined]
+                execute = _with_hosted(execute, puts, len(values))
+            run = hosted
         self.known.put(key if first is None or first[0] is settings else (settings, key),
                        (settings, run, execute, *others))
 
