@@ -24,6 +24,8 @@ from mjax._tools.spans import Span, read
 _PHASES = {TRACE: "trace", LOWER: "lower", COMPILE: "compile"}
 #: Reasons that a row of the table shows.
 _SHOWN = 3
+#: The number of functions, each of which wraps the next, that are told apart.
+_WRAPPED = 50
 
 
 class TraceRow(Record):
@@ -222,7 +224,9 @@ def _kind(function: Any) -> tuple[Any, ...]:
     """What functions have in common that are defined anew: the code of each that one wraps, and
     what transformations and `partial` were given, as far as it can be compared."""
     parts: list[Any] = []
-    while function is not None:
+    for _ in range(_WRAPPED):
+        if function is None:
+            break
         if is_partial(function):
             parts += _compared(function.args, *sorted(function.keywords.items()))
             function = function.func

@@ -342,6 +342,15 @@ def test_functions_of_other_code_are_others():
                 mjax.jit(mjax.grad(lambda x, step=step: jnp.sum(x) * step))(x)
 
 
+def test_functions_that_wrap_themselves():
+    def f(x):
+        return x
+
+    f.__wrapped__ = f
+    with mjax.debug.no_retrace(), pytest.raises(ValueError, match="wrapper loop"):  # inspect's
+        mjax.jit(f)(1.0)
+
+
 def test_other_threads_may_trace():
     f, done = _function(), []
     f(1.0)
