@@ -228,6 +228,8 @@ else:
         copy: CopyMode = "during_call",
     ) -> Any:
         """See the newer form above."""
+        if None in devices:  # C++ would end the process
+            raise TypeError(f"put_shards: a device is None: {devices}")
         if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
         force, semantics = _COPY[copy]

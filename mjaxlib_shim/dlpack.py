@@ -56,7 +56,7 @@ def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = Non
       A Buffer.
 
     Raises:
-      TypeError: `capsule` is not a PyCapsule, or `device` is neither a device nor None.
+      TypeError: `capsule` is not a PyCapsule with a name, or `device` is neither a device nor None.
       XlaRuntimeError: the capsule was consumed before, or its elements are not adjacent in memory.
         Some releases of jaxlib raise ValueError.
       AttributeError: `aval` does not have a dtype.
@@ -68,6 +68,8 @@ def from_dlpack(capsule: Any, device: Any, aval: Any = None, sharding: Any = Non
       >>> buffer.aval.shape
       (3,)
     """
+    if repr(capsule).startswith("<capsule object NULL"):  # 0.4.36 would end the process
+        raise TypeError(f"from_dlpack: {capsule!r} is not a capsule of DLPack: it has no name")
     with without_jax:
         buffer = ext.dlpack_managed_tensor_to_buffer(capsule, device, None)
     if sharding is None:

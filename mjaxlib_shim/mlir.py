@@ -348,6 +348,9 @@ def unread_use(value: Any) -> None:
     )
 
 
+_ACCURACIES = ("HIGHEST", "DEFAULT", "TOLERANCE")
+
+
 def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int = 0) -> Any:
     """The attribute `result_accuracy` of elementwise operations; None if there is no choice.
 
@@ -362,6 +365,7 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
 
     Raises:
       NotImplementedError: a tolerance, and this jaxlib has no such attribute.
+      ValueError: the mode is another one.
 
     Example:
       >>> from mjaxlib_shim import mlir
@@ -369,6 +373,8 @@ def result_accuracy(mode: str, atol: float = 0.0, rtol: float = 0.0, ulps: int =
       ...   print(mlir.result_accuracy("HIGHEST"))
       #stablehlo.result_accuracy<mode = #stablehlo.result_accuracy_mode<HIGHEST>>
     """
+    if mode not in _ACCURACIES:  # C++ would end the process
+        raise ValueError(f"the accuracy {mode!r} is not one of {', '.join(_ACCURACIES)}")
     if gates.RESULT_ACCURACY.open:
         return hlo.ResultAccuracyAttr.get(atol, rtol, ulps, mode)
     if mode == "TOLERANCE":

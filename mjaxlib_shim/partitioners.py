@@ -174,6 +174,7 @@ def sharding_rule(sizes: Sequence[int], operands: Sequence[Factors], results: Se
     Raises:
       RuntimeError: no `ir.Context` is current.
       TypeError: an argument is not made of sequences, or a factor is not an int.
+      ValueError: a factor is negative.
       MLIRError: a size is not an int.
 
     Example:
@@ -201,4 +202,6 @@ def sharding_rule(sizes: Sequence[int], operands: Sequence[Factors], results: Se
 
 def _name(index: int) -> str:
     """The name of a factor in the text of a rule: i, j, ..., z, z_1, z_2, ..."""
+    if index < 0:
+        raise ValueError(f"the factors of a rule are numbered from 0, not {index}")
     return "ijklmnopqrstuvwxyz"[index] if index < 18 else f"z_{index - 17}"

@@ -159,7 +159,7 @@ def gspmd_sharding(
     Raises:
       TypeError: `devices` is not iterable or has None, or `hlo_sharding` is neither an HloSharding
         nor an OpSharding.
-      ValueError: there are no devices, or they do not have this memory.
+      ValueError: there are no devices or not as many as pieces, or they do not have this memory.
       RuntimeError: `memory_kind` is neither a string nor None.
 
     Example:
@@ -173,6 +173,10 @@ def gspmd_sharding(
         raise ValueError("a sharding needs at least one device")
     if None in devices:  # so it would in the first transfer
         raise TypeError(f"a device of the sharding is None: {devices}")
+    if isinstance(hlo_sharding, HloSharding) and hlo_sharding.is_tiled():
+        count = hlo_sharding.num_devices()
+        if count != len(devices):  # so it would, too
+            raise ValueError(f"{hlo_sharding} is for {count} devices, not for {len(devices)}")
     return GSPMDSharding(devices, hlo_sharding, memory_kind)
 
 

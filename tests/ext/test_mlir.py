@@ -238,3 +238,28 @@ def test_values_at_the_edge(call, expected):
             else:
                 with pytest.raises(expected[0], match=expected[1]):
                     call()
+
+
+def test_results_of_callbacks_are_compared_with_their_types():
+    """XLA read beyond the arrays, and ended the process for large ones."""
+    given = []
+    p = make("called", lambda ctx, x: mlir.emit_python_callback(
+        ctx, lambda x: given[0](x), None, [x], ctx.avals_in, ctx.avals_out,
+        has_side_effect=False)[0])
+    f = mjax.jit(p.bind)
+    for good in (lambda x: (x[::-1],), lambda x: [mjax.numpy.asarray(x[::-1])]):
+        given[:] = [good]
+        np.testing.assert_array_equal(f(X), X[::-1])
+    for wrong, text in (
+        (lambda x: (), r"called: the Python callback must return a tuple of 1 array, but returned "
+         r"a tuple of 0"),
+        (lambda x: x, "must return a tuple of 1 array"),
+        (lambda x: (x, x), "returned a tuple of 2"),
+        (lambda x: (x[:3],), r"float32\[3\] as result 0, which must have type float32\[4\]"),
+        (lambda x: (x.astype(">f4"),), r">f4\[4\] as result 0"),
+        (lambda x: (x.astype(np.int32),), r"int32\[4\] as result 0"),
+        (lambda x: (list(x),), r"list\[4\] as result 0"),
+    ):
+        given[:] = [wrong]
+        with pytest.raises(RuntimeError, match=text):
+            np.asarray(f(X))

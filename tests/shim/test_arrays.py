@@ -248,6 +248,10 @@ def test_what_would_end_the_process_is_refused(run_python):
              lambda: arrays.assemble(whole, cut, [gone, other])),
             (ValueError, "assemble: there are no buffers", lambda: arrays.assemble(aval, one, [])),
             (Exception, "None", lambda: arrays.put(value, aval, one, None)),
+            (Exception, "None",
+             lambda: arrays.put_shards([value, value], whole, cut, [devices[0], None])),
+            (ValueError, "is for 2 devices, not for 1",
+             lambda: shardings.gspmd_sharding(devices[:1], shardings.tiled([2]))),
             (TypeError, "a device of the sharding is None",
              lambda: shardings.gspmd_sharding([*devices, None], shardings.replicated())),
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mjaxlib_shim import arrays, dlpack
+from mjaxlib_shim import arrays, custom_calls, dlpack
 from mjaxlib_shim.arrays import PlainAval, single_device_sharding, to_numpy
 from tests.shim.samples import EXTENDED, NATIVE, aligned, every_dtype, values
 
@@ -59,3 +59,9 @@ def test_dlpack_capsule_is_one_shot(put, device):
     dlpack.from_dlpack(capsule, device)
     with pytest.raises((arrays.XlaRuntimeError, ValueError)):
         dlpack.from_dlpack(capsule, device)
+
+
+def test_capsules_without_a_name_are_refused(device):
+    """On 0.4.36 they ended the process."""
+    with pytest.raises(TypeError, match="is not a capsule of DLPack"):
+        dlpack.from_dlpack(custom_calls.pycapsule(1), device)

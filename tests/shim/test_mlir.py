@@ -123,3 +123,9 @@ def test_contexts_of_threads_do_not_meet():
     for thread in threads:
         thread.join()
     assert sorted(results) == [(n, True, False) for n in range(1, 5) for _ in range(5)]
+
+
+def test_accuracies_that_do_not_exist_are_refused():
+    """They ended the process."""
+    with mlir.new_context(), pytest.raises(ValueError, match="'HIGH' is not one of HIGHEST, DEF"):
+        mlir.result_accuracy("HIGH")

@@ -20,12 +20,13 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import counted
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractToken, AbstractValue, physical_aval
 from mjax._engine.tracing.primitive import EnginePrimitive
-from mjax._engine.tracing.rule_errors import applied_at, refuse_effects
+from mjax._engine.tracing.rule_errors import applied_at, describe_value, refuse_effects
 from mjax._engine.tracing.variance import typed_axes
 from mjax._engine.transforms.batching import AxisData, batched_type
 from mjaxlib_shim.host_callbacks import lacks_pieces, one_device_calls
@@ -152,6 +153,7 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
       ValueError: `partitioned` with results, or with a token in a program over several devices.
       NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0; or the module is
         for another platform.
+      XlaRuntimeError: when the program runs: the callback fails, or returns something else.
 
     Example:
       >>> from mjax_ext import core
@@ -169,6 +171,14 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
+    return _emit(ctx, _checked(ctx.primitive, callback, result_avals), token, operands,
+                 operand_avals, result_avals, has_side_effect, partitioned)
+
+
+def _emit(ctx: Any, callback: Callable[..., Any], token: Any, operands: Sequence[Any],
+          operand_avals: Sequence[Any], result_avals: Sequence[Any], has_side_effect: bool,
+          partitioned: bool) -> tuple[list[Any], Any, None]:
+    """`emit_python_callback` of a callback that surely gives arrays of the declared types."""
     mctx = ctx.module_context
     platform = next((name for name in names_of(mctx.platform) if name in _CALLING), None)
     if platform is None:
@@ -200,6 +210,29 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
                              out_avals, has_side_effect, one_device_calls(has_side_effect), emit,
                              n))
     return emitted[n:], emitted[0] if n else None, None
+
+
+def _checked(primitive: Any, callback: Callable[..., Any], avals: Sequence[Any]
+             ) -> Callable[..., Any]:
+    """A callback whose results are compared with their types: XLA would copy as many bytes as it
+    needs, from whatever memory there is."""
+    expected = list(map(_shape, avals))
+
+    def call(*args: Any) -> Any:
+        results = callback(*args)
+        if not isinstance(results, (tuple, list)) or len(results) != len(expected):
+            msg = (f"{primitive}: the Python callback must return a tuple of "
+                   f"{counted(len(expected), 'array')}, but returned {describe_value(results)}.")
+            raise TypeError(msg)
+        for i, (result, kind) in enumerate(zip(results, expected, strict=True)):
+            found = np.shape(result), getattr(result, "dtype", type(result).__name__)
+            if kind is not None and found != kind:
+                msg = (f"{primitive}: the Python callback returned {found[1]}{list(found[0])} as "
+                       f"result {i}, which must have type {kind[1]}{list(kind[0])}.")
+                raise TypeError(msg)
+        return tuple(map(np.asarray, results))
+
+    return call
 
 
 def _refuse_partitioned(ctx: Any, on_pieces: bool, ordered: bool, results: bool) -> None:
@@ -255,9 +288,8 @@ def _told(callback: Callable[..., Any]) -> Callable[..., Any]:
 def _lower(ctx: Any, operands: Sequence[Any], callback: Callable[..., Any],
            has_side_effect: bool, partitioned: bool = False) -> list[Any]:
     (token,) = ctx.tokens_in.values() or (None,)
-    results, token, _ = emit_python_callback(ctx, callback, token, operands, ctx.avals_in,
-                                             ctx.avals_out, has_side_effect=has_side_effect,
-                                             partitioned=partitioned)
+    results, token, _ = _emit(ctx, callback, token, operands, ctx.avals_in, ctx.avals_out,
+                              has_side_effect, partitioned)
     if token is not None:
         ctx.set_tokens_out(ctx.tokens_in.replaced([token]))
     return results
