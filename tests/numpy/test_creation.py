@@ -239,6 +239,10 @@ def test_linspace_of_arrays() -> None:
     for axis in (0, 1, -1):
         same(jnp.linspace(low, high, 4, axis=axis), np.linspace(low, high, 4, axis=axis))
     _, step = jnp.linspace(0, 1, 5, retstep=True)
+    there = mjax.devices()[0]
+    for placed in (jnp.linspace(0, 1, 3, device=there),
+                   jnp.linspace(0, 1, 3, retstep=True, device=there)[0]):
+        assert placed.committed
     assert step == 0.25
     assert jnp.linspace(0.0, 0.1, 7)[-1] == np.float32(0.1)
     np.testing.assert_allclose(mjax.grad(lambda v: jnp.linspace(0, v, 5).sum())(1.0), 2.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.linalg as sl
 
 import mjax
 import mjax.numpy as jnp
+from mjax._engine.base.folding import is_engine_file
 from mjax.scipy import linalg
 from tests.engine.linalg.draws import positive, square
 from tests.engine.primitives.harness import check_derivatives
@@ -404,6 +406,8 @@ ERRORS = [
        lambda f=f: f(np.ones((2, 3)))) for f in (
         linalg.cholesky, linalg.eigh, linalg.schur, linalg.hessenberg, linalg.sqrtm, linalg.expm,
         linalg.inv)],
+    (ValueError, "cholesky: the matrix must be square", lambda: linalg.cho_factor(np.ones((2, 3)))),
+    (ValueError, "too many values", lambda: linalg.cho_solve((P[F][0], True, 1), B[F])),
     (ValueError, "cho_solve: matrices of shape (4, 4) take right-hand sides of shape (4,) or "
      "(..., 4, k), got (3,)", lambda: linalg.cho_solve((P[F][0], True), np.ones(3))),
     (ValueError, "solve_triangular: trans must be", lambda: linalg.solve_triangular(
@@ -466,5 +470,7 @@ ERRORS = [
 @pytest.mark.parametrize(("error", "text", "use"), ERRORS,
                          ids=[f"{i}-{t[:30]}" for i, (_, t, _) in enumerate(ERRORS)])
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
-    with pytest.raises(error, match=re.escape(text)):
+    with pytest.raises(error, match=re.escape(text)) as caught:
         use()
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert not [frame for frame in frames if is_engine_file(frame.filename)]

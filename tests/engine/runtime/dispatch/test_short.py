@@ -1,5 +1,7 @@
 """Short calls of jitted functions: no two calls that differ share a program."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,51 @@ def test_arguments_deleted_or_donated_on_the_short_way_are_named():
         assert tree["b"].is_deleted()
     with pytest.raises(RuntimeError, match=r"argument t\['b'\] of type"):
         g(tree, 2)
+    for _ in range(3):
+        np.testing.assert_array_equal(f(X, x, c=y), X * 3)
+    y.delete()
+    with pytest.raises(RuntimeError, match="argument c of type"):  # NumPy's are not deleted
+        f(X, x, c=y)
+
+
+def test_short_calls_of_another_thread_follow_the_settings_of_the_process():
+    f, host, kinds = mjax.jit(lambda x: x + 1), np.arange(3), []
+    turns = threading.Barrier(2, timeout=60)
+
+    def work():
+        for _ in range(3):
+            turns.wait()
+            kinds.append([f(host).dtype for _ in range(3)][-1])
+            turns.wait()
+
+    other = threading.Thread(target=work)
+    other.start()
+    try:
+        for wide in (False, True, False):
+            mjax.config.update("enable_x64", wide)
+            turns.wait()
+            turns.wait()
+    finally:
+        mjax.config.update("enable_x64", False)
+    other.join()
+    assert kinds == [np.int32, np.int64, np.int32]
+
+
+def test_threads_that_trace_stage_their_own_calls_only():
+    """The interpreter in force is one of the thread, also in threads that never traced."""
+    f = mjax.jit(lambda x: x + 1)
+    x = f(X)
+    found = []
+
+    def traced(y):
+        other = threading.Thread(target=lambda: found.append(f(x)))
+        other.start()
+        other.join()
+        return f(x) + y
+
+    jaxpr = mjax.make_jaxpr(traced)(X)
+    assert "jit" in str(jaxpr)
+    np.testing.assert_array_equal(found[0], X + 2)
 
 
 def test_short_calls_tell_a_static_number_from_a_static_name():
