@@ -34,7 +34,7 @@ from mjax._engine.runtime.processes.multihost import (
 )
 from mjax._engine.spmd.shard_map import shard_map
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.flat import check_callable, function_name, wraps
+from mjax._engine.tracing.flat import check_callable, debug_info_of, function_name, wraps
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.transforms.vmap import dims_and_size, flat_axes
 
@@ -326,6 +326,8 @@ class _Mapped(Record):
                 mesh, self.spec(axis)))
 
         piece.__name__ = function_name(self.fun)
+        info = debug_info_of("pmap", self.fun, *tree.unflatten(leaves))
+        piece.users_info = info  # type: ignore[attr-defined]
         mapped = shard_map(
             piece, mesh=mesh, check_vma=False, in_specs=tuple(map(self.spec, dims)),
             out_specs=tree_map(lambda axis: self.spec(None if axis is None else 0), self.out_axes,

@@ -164,6 +164,9 @@ def debug_info_of(traced_for: str, f: Callable[..., Any], args: Sequence[Any],
                   kwargs: dict[str, Any], static_argnums: Sequence[int] = (),
                   static_argnames: Sequence[str] = ()) -> DebugInfo:
     """Names of the function and of the leaves of its arguments, for messages."""
+    known: DebugInfo | None = getattr(f, "users_info", None)  # that of the user's function
+    if known is not None:
+        return known
     names, rest = _parameters(f)
     leaves: list[str] = []
     for i, arg in enumerate(args):

@@ -126,7 +126,6 @@ class StageInterpreter(Interpreter):
 
     __slots__ = ("_const_vars", "casts", "consts", "constvars", "debug_info", "effects", "eqns",
                  "from_inputs", "invars", "originals")
-    name = "jit"
     stages_all = True
     #: Whether the program is that of all arguments of these types.
     general = True
@@ -148,6 +147,10 @@ class StageInterpreter(Interpreter):
         #: The number of equations visited, and the variables that depend on inputs. Used only
         #: where authors write the casts.
         self.from_inputs: tuple[int, set[Any]] = (0, set())
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # in messages only
+        return self.debug_info.traced_for or "jit"
 
     def new_arg(self, aval: Any) -> StageTracer:
         """A fresh input of the program."""

@@ -132,7 +132,7 @@ def whole(size: int) -> Range:
 def _not_list(idx: Any) -> Any:
     if isinstance(idx, Sequence) and not isinstance(idx, (str, bytes)):
         msg = (f"using a {type(idx).__name__} as an index is ambiguous: it may mean "
-               "an array or a tuple:  write x[jnp.array(index)] or x[tuple(index)].")
+               "an array or a tuple; write x[jnp.array(index)] or x[tuple(index)].")
         raise TypeError(msg)
     return idx
 

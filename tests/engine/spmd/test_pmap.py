@@ -112,13 +112,22 @@ def test_devices():
     (lambda: mjax.pmap(jnp.add, in_axes=(0,))(X, X), "in_axes must be a tree prefix"),
     (lambda: mjax.pmap(jnp.sin, out_axes=(0, 0))(X), "out_axes .* is not a tree prefix"),
     (lambda: mjax.pmap(jnp.add, static_broadcasted_argnums=1)(X, []),
-     r"pmap: static argument 1 of add is not hashable: a list\."),
+     r"pmap: static argument 1 of add is not hashable: of type list\."),
     (lambda: mjax.pmap(mjax.pmap(jnp.sin))(X[None]),
      "pmap of sin is called in the body of another pmap or of a shard_map"),
 ])
 def test_refused(call, text):
     with pytest.raises(ValueError, match=text):
         call()
+
+
+def test_messages_name_the_users_function_and_its_arguments():
+    def loss(params, x):
+        return x if params["w"] > 0 else -x
+
+    with pytest.raises(TypeError, match=r"(?s)while pmap traces .* loss at .*test_pmap.py:\d+; the "
+                                        r"value depends on its argument params\['w'\]\."):
+        mjax.pmap(loss)({"b": X, "w": X[:, 0]}, X)
 
 
 @pytest.mark.parametrize("what", ["in_axes", "out_axes"])

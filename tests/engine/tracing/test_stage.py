@@ -231,3 +231,22 @@ def test_values_are_kept_until_their_last_use():
     uses = last_uses(jaxpr)
     a, b, c, d = (eqn.outvars[0] for eqn in jaxpr.eqns)
     assert uses == [[jaxpr.invars[0]], [], [c], [b]] and last_uses(jaxpr) is uses
+
+
+def _chosen(x):
+    return x if x > 0 else -x
+
+
+@pytest.mark.parametrize(("name", "call"), [
+    ("jit", lambda: mjax.jit(_chosen)(1.0)),
+    ("checkpoint", lambda: mjax.checkpoint(_chosen)(1.0)),
+    ("cond", lambda: lax.cond(True, _chosen, _chosen, 1.0)),
+    ("scan", lambda: lax.scan(lambda c, x: (_chosen(c), x), 1.0, X)),
+    ("while_loop", lambda: lax.while_loop(lambda x: x < 1, _chosen, 0.0)),
+    ("fori_loop", lambda: lax.fori_loop(0, 3, lambda i, x: _chosen(x), 0.0)),
+    ("map", lambda: lax.map(_chosen, X)),
+    ("make_jaxpr", lambda: mjax.make_jaxpr(_chosen)(1.0)),
+])
+def test_messages_name_the_transformation(name, call):
+    with pytest.raises(TypeError, match=f"while {name} traces the function"):
+        call()

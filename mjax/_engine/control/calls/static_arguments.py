@@ -156,7 +156,7 @@ class Parameters(Record):
         try:
             hash(value)
         except TypeError:
-            msg = (f"{self.who}: static {which} of {self.function} is not hashable: a "
+            msg = (f"{self.who}: static {which} of {self.function} is not hashable: of type "
                    f"{type(value).__name__}. Static arguments are part of the cache key: pass a "
                    "tuple for a list, a frozen dataclass for a mutable object, or do not mark the "
                    "argument static.")
