@@ -1,4 +1,4 @@
-"""Operands that belong together: the examples of primitives that do not take any others."""
+"""Operands that belong together, or that only have a transpose: examples with something to say."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ class Operands(tuple[Any, ...]):
       operands: arrays of any shapes and dtypes, as `check_primitive` takes them.
       fit: from operands to operands of the same types, which belong together; traceable, and made
         of operations other than the primitive. Those that belong together already stay.
+      forward: for a primitive that refuses evaluation, as it is a backward pass which is only
+        transposed: the results that it stands for, from its operands. Programs with the primitive
+        are evaluated as the transpose of their transpose, and compared with it.
+      linear: with `forward`, the numbers of the operands in which it is linear.
 
     Example:
       >>> from mjax_ext.check import Operands, check_primitive
@@ -29,11 +33,14 @@ class Operands(tuple[Any, ...]):
 
     __module__ = "mjax_ext.check"
     fit: Callable[..., Sequence[Any]] | None
+    forward: Callable[..., Sequence[Any]] | None
+    linear: tuple[int, ...]
 
-    def __new__(cls, operands: Sequence[Any], fit: Callable[..., Sequence[Any]] | None = None
+    def __new__(cls, operands: Sequence[Any], fit: Callable[..., Sequence[Any]] | None = None, *,
+                forward: Callable[..., Sequence[Any]] | None = None, linear: Sequence[int] = ()
                 ) -> Operands:
         self = super().__new__(cls, operands)
-        self.fit = fit
+        self.fit, self.forward, self.linear = fit, forward, tuple(linear)
         return self
 
 

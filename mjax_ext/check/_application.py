@@ -17,7 +17,7 @@ from mjax._engine.base.sockets import sockets
 from mjax._engine.control.references.primitives import free_ref_p, freeze_p, new_ref_p
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects
-from mjax._engine.ir.jaxpr import jaxprs_in_params
+from mjax._engine.ir.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import random_unwrap_p, random_wrap_p
@@ -69,7 +69,7 @@ class Application:
 
     Attributes:
       examples: the operands as they were given.
-      fit: makes operands belong together, or None (`Operands`).
+      given: the same with what is said about them (`Operands`).
       operands: what is known of each.
       places: the numbers of the operands that are arrays of NumPy in `values`.
       values: these arrays.
@@ -84,7 +84,7 @@ class Application:
         self.primitive = primitive
         self.params = params
         self.examples = list(examples)
-        self.fit = examples.fit if isinstance(examples, Operands) else None
+        self.given = examples if isinstance(examples, Operands) else Operands(examples)
         self.operands = [operand_of(example) for example in examples]
         self.places = [i for i, o in enumerate(self.operands) if o.kind not in ("fixed", "packed")]
         self.values: Arrays = [self.operands[i].value for i in self.places]
@@ -141,8 +141,8 @@ class Application:
                 value = new_ref_p.bind(value)
                 refs.append(value)
             operands[place] = value
-        if self.fit is not None:
-            operands = list(self.fit(*operands))
+        if self.given.fit is not None:
+            operands = list(self.given.fit(*operands))
         outs = [as_numbers(out) for out in (bind or self.bind)(*operands)]
         contents = [freeze_p.bind(ref) for ref in refs
                     if self.primitive not in (freeze_p, free_ref_p)]
@@ -150,8 +150,28 @@ class Application:
 
     def evaluate(self, *values: Any) -> Arrays:
         """The results of an evaluation, in NumPy; the values are copied first."""
+        forward = self.given.forward
+        bind = None if forward is None else lambda *operands: list(forward(*operands))
         with np.errstate(all="ignore"):
-            return list(map(in_numpy, self.call(*map(np.array, values))))
+            return list(map(in_numpy, self.call(*map(np.array, values), bind=bind)))
+
+    def run(self, jaxpr: Jaxpr, values: Sequence[Any]) -> Arrays:
+        """The results of a program that applies the primitive, operation by operation."""
+        with np.errstate(all="ignore"):
+            if self.given.forward is None:
+                return list(map(in_numpy, eval_jaxpr(jaxpr, jaxpr.consts, *values)))
+            env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*jaxpr.consts, *values],
+                           strict=True))
+            read = lambda atom: atom.val if isinstance(atom, Literal) else env[atom]
+            for eqn in jaxpr.eqns:
+                ins = list(map(read, eqn.invars))
+                if eqn.primitive is self.primitive:
+                    outs = twice_transposed(eqn, ins, self.given.linear)
+                else:
+                    out = eqn.primitive.bind(*ins, **eqn.primitive.get_bind_params(eqn.params))
+                    outs = out if eqn.primitive.multiple_results else [out]
+                env.update(zip(eqn.outvars, outs, strict=True))
+            return list(map(in_numpy, map(read, jaxpr.outvars)))
 
     def lowered(self, *values: Any) -> Arrays:
         """The results of the lowering in NumPy; it is compiled once per types."""
@@ -166,6 +186,27 @@ class Application:
 
         with np.errstate(all="ignore"):
             return list(map(in_numpy, self.call(*map(np.array, values), bind=bind)))
+
+
+def twice_transposed(eqn: Any, operands: Sequence[Any], linear: Sequence[int]) -> Sequence[Any]:
+    """The results of an equation, from its transpose rule alone: the transpose of its transpose.
+
+    Args:
+      eqn: the equation.
+      operands: its operands.
+      linear: the numbers of those in which it is linear.
+    """
+    def forward(*some: Any) -> Any:
+        given = dict(zip(linear, some, strict=True))
+        out = eqn.primitive.bind(*[given.get(i, x) for i, x in enumerate(operands)],
+                                 **eqn.primitive.get_bind_params(eqn.params))
+        return list(out) if eqn.primitive.multiple_results else [out]
+
+    some = [operands[i] for i in linear]
+    back = lambda *cts: mjax.linear_transpose(forward, *some)(list(cts))
+    outs: Sequence[Any] = mjax.linear_transpose(back, *[mjax.ShapeDtypeStruct(
+        v.aval.shape, v.aval.dtype) for v in eqn.outvars])(tuple(some))
+    return outs
 
 
 def as_numbers(out: Any) -> Any:
@@ -212,10 +253,12 @@ def together(application: Application, programs: Sequence[tuple[Traced, Sequence
     """The results of several programs for their arguments.
 
     They are compiled as one if the primitive has to be compiled for each type of operands, and
-    evaluated one by one if it has an implementation.
+    evaluated one by one if it has an implementation, or only a transpose.
     """
-    if application.primitive.impl is not None or len(programs) < 2:
-        return [program(*args) for program, args in programs]
+    alone = application.primitive.impl is not None or application.given.forward is not None
+    if alone or len(programs) < 2:
+        return [application.run(program.jaxpr, mjax.tree.leaves(args))
+                for program, args in programs]
     jaxprs = [program.jaxpr for program, _ in programs]
     run = mjax.jit(lambda args: [eval_jaxpr(jaxpr, jaxpr.consts, *xs) for jaxpr, xs in zip(
         jaxprs, args, strict=True)], compiler_options=UNOPTIMIZED)

@@ -167,7 +167,7 @@ def check_batched_lowering(run: Run) -> str | None:
     """Implementation and lowering agree for the operands that the batching rule makes too."""
     application, p = run.application, run.primitive
     if p.impl is None or not p.lowerings or not application.plain or application.programs or (
-            application.fit is not None):
+            application.given.fit is not None):
         return None
     size = _unusual(application)
     batch = elements(application, run.random, size)

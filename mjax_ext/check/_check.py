@@ -63,6 +63,12 @@ STEPS = (
          check_varying_cotangents),
 )
 
+#: What evaluates programs. Where the transpose rule does that, it is checked first.
+_BY_TRANSPOSE = ("batch", "partial_eval", "dce")
+BACKWARD = (*(step for step in STEPS if step.rule not in _BY_TRANSPOSE), *(
+    step._replace(needs=(*step.needs, "transpose")) for step in STEPS
+    if step.rule in _BY_TRANSPOSE))
+
 
 @boundary
 def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> Report:
@@ -111,7 +117,7 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
             raise TypeError(msg)
     run = Run(application_of(primitive, examples, params))
     check_functions(run)
-    return run.take(STEPS)
+    return run.take(STEPS if run.application.given.forward is None else BACKWARD)
 
 
 def _is_operand(value: Any) -> bool:

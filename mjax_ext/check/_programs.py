@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy as np
 import mjax
 from mjax import lax
 from mjax._engine.ir.effects import describe, forbidden, keeps_equation
-from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 from mjax_ext.check._application import UNOPTIMIZED, Arrays, Traced, in_numpy
@@ -21,12 +20,6 @@ from mjax_ext.check._derivatives import pulled, pushed
 from mjax_ext.check._run import Run
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
-
-
-def evaluated(jaxpr: Any, values: Sequence[Any]) -> Arrays:
-    """The results of a program, operation by operation."""
-    with np.errstate(all="ignore"):
-        return list(map(in_numpy, eval_jaxpr(jaxpr, jaxpr.consts, *values)))
 
 
 # ---- jit, scan, cond ----------------------------------------------------------------------
@@ -107,7 +100,7 @@ def check_dce(run: Run) -> str | None:
     application = run.application
     jaxpr = mjax.make_jaxpr(application.call)(*application.values)
     before = _text(jaxpr)
-    outs = evaluated(jaxpr, application.values)
+    outs = application.run(jaxpr, application.values)
     count = len(outs)
     kept = keeps_equation(run.facts["effects"])
     for used in itertools.islice(itertools.product((True, False), repeat=count), 8):
@@ -119,8 +112,8 @@ def check_dce(run: Run) -> str | None:
                       "Make a new one: eqn.replace(invars=..., outvars=..., params=...).",
                       "Other programs that hold the equation change too.")
         with run.blaming("dce", what):
-            found = evaluated(smaller, [x for x, r in zip(application.values, read, strict=True)
-                                        if r])
+            found = application.run(smaller, [
+                x for x, r in zip(application.values, read, strict=True) if r])
         wanted = [out for out, u in zip(outs, used, strict=True) if u]
         run.require_same("dce", what, difference(found, wanted, tolerance(wanted)),
                          "Keep what the used results depend on.")
@@ -144,7 +137,7 @@ def check_partial_eval(run: Run) -> str | None:
     if run.primitive.partial_eval is None:
         return "the primitive has no rule: it is unknown where an operand is."
     jaxpr = mjax.make_jaxpr(application.call)(*application.values)
-    outs = evaluated(jaxpr, application.values)
+    outs = application.run(jaxpr, application.values)
     ways = itertools.product((True, False), repeat=len(application.values))
     for unknown in itertools.islice(ways, 16):
         what = f"partial evaluation (unknown: {list(unknown)})"
@@ -152,8 +145,9 @@ def check_partial_eval(run: Run) -> str | None:
         rest = [x for x, u in zip(application.values, unknown, strict=True) if u]
         with run.blaming("partial_eval", what):
             split = partial_eval_jaxpr(jaxpr, list(unknown), False)
-            known = evaluated(split.known, ins)
-            later = iter(evaluated(split.unknown, [*split.residuals(ins, known), *rest]))
+            known = application.run(split.known, ins)
+            later = iter(application.run(split.unknown, [
+                *split.residuals(ins, known), *rest]))
             early = iter(known)
             found = [next(later if u else early) for u in split.unknown_outs]
         run.require_same("partial_eval", what, difference(found, outs, tolerance(outs)), (

@@ -68,7 +68,7 @@ class Run:
       application: what is checked.
       random: the source of values. It is the same in each run.
       findings: the faults so far.
-      unusable: the rules that were found so wrong that checks which need them mean nothing.
+      unusable: the rules without which checks that need them mean nothing -> what they are.
       checked: the rules that steps have checked to their end.
       not_checked: rule -> why not.
       declared: rule -> why it deviates on purpose, for those that were found to.
@@ -83,7 +83,7 @@ class Run:
         self.primitive = application.primitive
         self.random = np.random.default_rng(0)
         self.findings: list[Finding] = []
-        self.unusable: set[str] = set()
+        self.unusable: dict[str, str] = {}
         self.checked: dict[str, None] = {}
         self.not_checked: dict[str, str] = {}
         self.declared: dict[str, str] = {}
@@ -122,8 +122,8 @@ class Run:
                 continue
             lost = next(filter(None, map(self.lost, step.needs)), None)
             if lost is not None:
-                said = "deviates on purpose" if lost in self.declared else "is wrong"
-                self.not_checked.setdefault(step.rule, f"it needs {RULES[lost]}, which {said}.")
+                self.not_checked.setdefault(step.rule, (
+                    f"it needs {RULES[lost]}, which {self.unusable[lost]}."))
                 continue
             try:
                 with self.blaming(step.rule, "the check"):
@@ -140,6 +140,8 @@ class Run:
     def lost(self, need: str) -> str | None:
         """The wrong rule that keeps a step from what it needs, if there is one."""
         if need == "evaluation":
+            if self.application.given.forward is not None:
+                return None
             need = "impl" if self.primitive.impl is not None else "lowering"
         return need if need in self.unusable else None
 
@@ -161,7 +163,11 @@ class Run:
         """Takes the finding back that a rule got last."""
         if self.findings and self.findings[-1].rule == rule:
             self.findings.pop()
-            self.unusable.discard(rule)
+            self.unusable.pop(rule, None)
+
+    def _said(self, rule: str) -> str:
+        """What a rule is that others cannot rely on."""
+        return "deviates on purpose" if rule in self.declared else "is wrong"
 
     def report(self, rule: str, verdict: str, remedy: str, consequence: str = "",
                usable: bool = False) -> None:
@@ -177,7 +183,7 @@ class Run:
                 self.primitive, rule, verdict, consequence or CONSEQUENCES[rule], remedy,
                 self.place(rule)))
         if not usable:
-            self.unusable.add(rule)
+            self.unusable[rule] = self._said(rule)
 
     def fault(self, rule: str, verdict: str, remedy: str, consequence: str = "") -> NoReturn:
         """Adds a finding, and ends the step."""
@@ -210,7 +216,7 @@ class Run:
             raise
         except LazyNoDerivativeError as error:
             if self.deviates(at_fault := self.rule_named(error) or rule):
-                self.unusable.add(at_fault)
+                self.unusable[at_fault] = self._said(at_fault)
             raise Refusal(f"{what} is refused: {first_lines(error)}") from None
         except Exception as error:
             at_fault = self.rule_named(error) or rule

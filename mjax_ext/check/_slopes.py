@@ -39,7 +39,8 @@ class Digits(Record):
 
 def digits_of(application: Application) -> Digits:
     """64 bits, if the primitive takes them and gives the same values; else those it has."""
-    if not application.inexact or application.programs:  # bodies have types of their own
+    # Bodies have types of their own, and backward passes those of their results.
+    if not application.inexact or application.programs or application.given.forward is not None:
         return Digits(False)
     found, native = Digits(True), application.evaluate(*application.values)
     try:

@@ -29,8 +29,8 @@ def check_transpose(run: Run) -> str | None:
     if p.transpose is None:
         return "the primitive has no transpose rule."
     reason = not_differentiable(run)
-    if reason:
-        return reason
+    if reason and (application.given.forward is None or run.facts.get("group") != ()):
+        return reason  # a backward pass does not need a jvp rule
     digits = digits_of(application)
     with digits.on():
         where = [digits.of(point) for point in points(application, run.random)]
@@ -45,7 +45,7 @@ def check_transpose(run: Run) -> str | None:
                 _check_group(run, group, [_with_zeros(v, zeros) for v in values], allowed)
     run.facts["allowed"] = allowed if groups else 0.0
     none = all(zeros is False for zeros in found.values())
-    if none and application.fit is not None:
+    if none and application.given.fit is not None:
         return "operands that belong together do not show whether the primitive is linear."
     # a frame and primitive_from_function derive the rule for all primitives, linear or not
     if none and p.frame is None and "transpose" not in p.derived:
@@ -57,7 +57,9 @@ def check_transpose(run: Run) -> str | None:
 
 
 def _groups(application: Application) -> Iterator[tuple[int, ...]]:
-    inexact = application.inexact
+    inexact, given = application.inexact, application.given
+    if given.forward is not None:
+        inexact = [k for k in inexact if application.places[k] in given.linear]
     sizes = range(1, len(inexact) + 1) if len(inexact) <= _MOST else (1, len(inexact))
     for size in sizes:
         yield from itertools.combinations(inexact, size)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import mjax
+from mjax._engine.base.platforms import names_of
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import OperandEffect
 from mjax._engine.ir.types import ShapedArray, typeof
@@ -31,6 +32,12 @@ def check_types(run: Run) -> str | None:
     run.facts["types"] = types
     # Effects on references are on those that the application makes itself.
     run.facts["effects"] = frozenset(e for e in effects if not isinstance(e, OperandEffect))
+    if application.given.forward is not None:
+        found = [(x.shape, x.dtype) for x in application.evaluate(*application.values)]
+        if found != [(a.shape, a.dtype) for a in types]:
+            run.fault("abstract_eval", (
+                f"it gives {', '.join(map(str, types))}, unlike the results that the example says "
+                "the primitive stands for."), "Correct the abstract evaluation, or the example.")
     arrays = [a for a in avals if isinstance(a, ShapedArray)]
     if "weak_type" in application.params or not arrays or not all(a.weak_type for a in arrays):
         return None
@@ -91,20 +98,25 @@ def _check_weak_types(run: Run, outs: Arrays) -> None:
 
 def check_lowering(run: Run) -> str | None:
     """The lowering gives what the abstract evaluation says; those of other platforms too."""
-    application = run.application
-    with run.blaming("lowering", "jit"):
-        run.facts["lowered"] = application.lowered(*application.values)
-    others = [name for name in run.primitive.lowerings if name in _OTHERS.get(
-        mjax.default_backend(), ())]
+    application, rules = run.application, run.primitive.lowerings
+    here = names_of(mjax.default_backend())
+    others = [name for name in rules if name in _TRIED and name not in here]
+    absent = len(others) == len(rules) > 0
+    if not absent:
+        with run.blaming("lowering", "jit"):
+            run.facts["lowered"] = application.lowered(*application.values)
     for platform in others:
         with run.blaming("lowering", f"lowering for {platform}"):
             traced = mjax.jit(application.call).trace(*application.values)
-            traced.lower(lowering_platforms=(platform,))
-    return None
+            traced.lower(lowering_platforms=(_TRIED[str(platform)],))
+    if not absent:
+        return None
+    run.unusable["lowering"] = f"is for {' and '.join(map(str, others))} alone"
+    return f"it {run.unusable['lowering']}. It lowers there; its values were not compared."
 
 
-#: Platform -> those for which lowerings are tried besides.
-_OTHERS = {"cpu": ("cuda", "rocm", "tpu"), "gpu": ("cpu", "tpu"), "tpu": ("cpu", "cuda", "rocm")}
+#: Platform for which lowerings are tried where it is not there -> the one that is asked for.
+_TRIED = {"cpu": "cpu", "cuda": "cuda", "gpu": "cuda", "rocm": "rocm", "tpu": "tpu"}
 
 
 # ---- the implementation and the lowering ------------------------------------------------

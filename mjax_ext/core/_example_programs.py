@@ -15,6 +15,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.ir.types import AbstractValue, ShapedArray
+from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax.experimental import checkify, hijax, io_callback
 from mjax.experimental.custom_partitioning import custom_partitioning
 from mjax.experimental.layout import Layout, with_layout_constraint
@@ -95,6 +96,8 @@ _APPLIED: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "lapack": ((MATRIX @ MATRIX.T,), {
         "target": "lapack_spotrf_ffi", "stack": 0, "attributes": (("uplo", "L"),), "aliases": (),
         "results": (((3, 3), np.dtype(np.float32)), ((), np.dtype(np.int32)))}),
+    "xla_kernel": ((MATRIX,), {"target": "LuDecomposition", "config": "", "results": (
+        ((3, 3), np.dtype(np.float32)), ((3,), np.dtype(np.int32)), ((3,), np.dtype(np.int32)))}),
     "symmetric_product": ((M, MATRIX[:2, :2]), {"alpha": 2.0, "beta": -0.5}),
 }
 
@@ -130,6 +133,14 @@ def _with_vjp(x: Any) -> Any:
     f = mjax.custom_vjp(lambda x: jnp.sin(x))
     f.defvjp(lambda x: (jnp.sin(x), x), lambda x, ct: (jnp.cos(x) * ct,))
     return f(x)
+
+
+def _backward() -> tuple[Operands, dict[str, Any]]:
+    """What `_with_vjp` leaves in linear programs: its residual is the sine's operand."""
+    linear = linearize_jaxpr(mjax.make_jaxpr(_with_vjp)(X), [True]).unknown
+    (params,) = (eqn.params for eqn in linear.eqns if eqn.primitive is p.custom_lin_p)
+    forward = lambda x, dx: [mjax.jvp(jnp.sin, (x,), (dx,))[1]]
+    return Operands((X, SIX[:3] + 1), forward=forward, linear=(1,)), params
 
 
 def _with_vmap(x: Any) -> Any:
@@ -460,6 +471,8 @@ APPLIED = {_NAMED[name]: application for name, application in [
     *_APPLIED.items()]}
 #: Primitive -> a program that applies it, and its arguments.
 PROGRAMS = {_NAMED[name]: program for name, program in _PROGRAMS.items()}
+#: Primitive -> a function that makes operands and params, of what programs do not evaluate.
+MADE = {p.custom_lin_p: _backward}
 #: Primitive -> operands and params of a further application, for the few that have one.
 FURTHER = {_NAMED[name]: application for name, application in _FURTHER.items()}
 #: Primitive -> what makes its operands belong together, for the few that need it.

@@ -35,6 +35,8 @@ def _examples(primitive: Primitive) -> list[Example]:
     table: Any = importlib.import_module("mjax_ext.core._example_programs")
     if primitive in table.APPLIED:
         return [table.APPLIED[primitive]]
+    if primitive in table.MADE:
+        return [table.MADE[primitive]()]
     if primitive not in table.PROGRAMS:
         return []
     f, args = table.PROGRAMS[primitive]

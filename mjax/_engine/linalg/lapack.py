@@ -8,6 +8,7 @@ LAPACK's column-major layout; XLA inserts transpositions unless it can choose th
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,7 +157,7 @@ def _xla_kernel_type(*operands: Any, results: tuple[Result, ...], **_: Any) -> l
     return [ShapedArray(shape, dtype) for shape, dtype in results]
 
 
-@xla_kernel_p.def_lowering
+@functools.partial(xla_kernel_p.def_lowering, platform="tpu")
 def _xla_kernel_lowering(ctx: Any, *operands: Any, target: str, config: str, **_: Any) -> Any:
     return custom_call(target, result_types=ctx.out_types, operands=operands,
                        backend_config=config, result_shapes=_shapes(ctx)).results

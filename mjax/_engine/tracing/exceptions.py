@@ -10,8 +10,8 @@ from mjax._engine.tracing.registration import BEFORE
 from mjax._engine.tracing.rule_errors import rule_name
 
 #: The rules that an author may leave out on purpose, and those that may deviate.
-_OPTIONAL = ("jvp", "transpose", "batch")
-_FREE = ("impl", "lowering", *_OPTIONAL, "determinism")
+_OPTIONAL = ("impl", "lowering", "jvp", "transpose", "batch")
+_FREE = (*_OPTIONAL, "determinism")
 
 
 def check_exception(primitive: Any, rule: str, reason: str, *, kept: bool) -> None:
@@ -67,7 +67,8 @@ class Exceptions:
         `mjax_ext.explain`. The checker does not report it. Defining the rule takes this back.
 
         Args:
-          rule: `jvp`, `transpose` or `batch`.
+          rule: `jvp`, `transpose` or `batch`; or `impl` or `lowering`, for what is only
+            transformed.
           reason: one sentence for users, which says what to do instead.
 
         Raises:
@@ -81,8 +82,12 @@ class Exceptions:
           'left out: Dice have no derivative: take their expectation.'
         """
         check_exception(self, rule, reason, kept=False)
-        for field in filter(None, (rule, BEFORE.get(rule))):
-            self.undefine(field)
+        if rule == "lowering":
+            self.lowerings.clear()
+            self._forget()
+        else:
+            for field in filter(None, (rule, BEFORE.get(rule))):
+                self.undefine(field)
         self.exceptions = {**self.exceptions, rule: reason}
 
     def deviates(self: Any, rule: str, reason: str) -> None:

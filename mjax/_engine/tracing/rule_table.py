@@ -53,5 +53,6 @@ def rules_of(primitive: Any) -> Rules:
             "missing" if rule is None else
             f"derived from {where(rule)}" if is_traceable(rule) else where(rule))
     for name in {"lowering", "determinism"} & primitive.exceptions.keys():
-        table[name] = f"deviates: {primitive.exceptions[name]}"
+        said = "left out" if name == "lowering" and not primitive.lowerings else "deviates"
+        table[name] = f"{said}: {primitive.exceptions[name]}"
     return table

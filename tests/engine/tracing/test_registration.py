@@ -381,6 +381,7 @@ def test_leaving_out_removes_derived_rules():
 
 @pytest.mark.parametrize(("rule", "reason", "text"), [
     ("dce", "For now.", "primitive 'scale' cannot be without 'dce'"),
+    ("determinism", "For now.", "primitive 'scale' cannot be without 'determinism'"),
     ("jvp", " ", "primitive 'scale' is without the jvp rule: say why"),
     ("jvp", None, "primitive 'scale' is without the jvp rule: say why")])
 def test_what_cannot_be_left_out(rule, reason, text):

@@ -67,7 +67,6 @@ def test_a_declaration_that_no_example_shows(capsys):
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["mjax_ext.core.primitives:xla_kernel_p"], "there are no examples for 'xla_kernel'"),
     ([f"{HERE}:RIGHT"], "there are no examples for 'commanded'"),
     ([f"{HERE}:nothing"], "is not there: AttributeError"),
     (["no_such_module:p"], "is not there: ModuleNotFoundError"),

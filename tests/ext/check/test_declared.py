@@ -1,10 +1,11 @@
-"""Rules that deviate on purpose, and operands that belong together."""
+"""Rules that deviate on purpose, operands that belong together, and what is not evaluated."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+import mjax
 from mjax import lax
 from mjax_ext import core
 from mjax_ext.check import Operands, check_primitive
@@ -115,3 +116,59 @@ def test_they_are_a_tuple():
     with pytest.raises(TypeError, match="example 0 must be an array"):
         check_primitive(product(), operands, X)
     assert check_primitive(core.primitives.mul_p, Operands((2.0, 3.0))).ok
+
+
+# ---- backward passes ---------------------------------------------------------------------
+
+
+def backward(**changes):
+    """`cos(x) * dx`, as a rule leaves it in linear programs: it is only transposed."""
+    p = core.Primitive("backward pass")
+    rules = {
+        "abstract_eval": lambda x, dx: core.ShapedArray(dx.shape, dx.dtype),
+        "transpose": lambda ct, x, dx: [None, lax.mul(ct, lax.cos(x))],
+        "batch": lambda args, dims: (p.bind(*[
+            batching.bdim_at_front(x, d, batch_size(args, dims))
+            for x, d in zip(args, dims)]), 0)}
+    for rule, function in (rules | changes).items():
+        getattr(p, f"def_{rule}")(function)
+    for rule in ("impl", "lowering", "jvp"):
+        p.without(rule, "It is only transposed.")
+    return p
+
+
+SINE = Operands((X, Y), forward=lambda x, dx: [lax.mul(lax.cos(x), dx)], linear=(1,))
+
+
+def test_a_backward_pass():
+    report = check_primitive(backward(), SINE)
+    assert report.ok and {"abstract_eval", "batch", "transpose", "dce"} <= {*report.checked}, report
+    assert report.declared.keys() == {"impl", "lowering", "jvp"}
+    assert backward().rules()["lowering"] == "left out: It is only transposed."
+
+
+@pytest.mark.parametrize(("rule", "function"), [
+    ("abstract_eval", lambda x, dx: core.ShapedArray((9,), dx.dtype)),
+    ("transpose", lambda ct, x, dx: [None, lax.mul(ct, lax.sin(x))]),
+    ("transpose", lambda ct, x, dx: [None, None]),
+    ("batch", lambda args, dims: (lax.mul(*[batching.bdim_at_front(
+        x, d, batch_size(args, dims)) for x, d in zip(args, dims)]), 0))])
+def test_a_wrong_rule_of_a_backward_pass(rule, function):
+    report = check_primitive(backward(**{rule: function}), SINE)
+    assert [f.rule for f in report.findings] == [rule], report
+
+
+# ---- other platforms ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("results", [1, 2])
+def test_a_lowering_for_another_platform(results):
+    other = "tpu" if mjax.default_backend() == "cpu" else "cpu"
+    p = product("elsewhere", without=("impl", "lowering"))
+    p.def_lowering(lambda ctx, x, y: [hlo.multiply(x, y)] * results, platform=other)
+    report = check_primitive(p, X, Y)
+    assert [f.rule for f in report.findings] == ["lowering"] * (results - 1), report
+    if results == 1:
+        assert report.not_checked["lowering"] == (
+            f"it is for {other} alone. It lowers there; its values were not compared.")
+        assert report.not_checked["batch"] == f"it needs the lowering, which is for {other} alone."

@@ -13,17 +13,11 @@ from tests.ext.test_examples import load
 #: One of each family, for ordinary runs.
 SAMPLE = ("sin", "mul", "select_n", "reduce_sum", "reshape", "dynamic_slice", "gather",
           "dot_general", "sort", "cumsum", "cholesky", "random_bits", "cond", "psum_invariant")
-#: Those without examples, and why.
-WITHOUT = {
-    "xla_kernel": "its kernels are XLA's for TPUs",
-    "custom_lin": "it is a backward pass: evaluation and forward mode refuse it",
-}
 ALL = {p.name: p for p in (getattr(primitives, name) for name in primitives.__all__)}
-NAMES = sorted({*ALL} - {*WITHOUT})
 
 
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.slow)
-                                  for n in NAMES])
+                                  for n in sorted(ALL)])
 def test_primitive(name):
     """Without findings; and what it declares is true of one of its examples."""
     p, declared = ALL[name], {}
@@ -37,10 +31,10 @@ def test_primitive(name):
 def test_every_schema_has_examples():
     for name, p in ALL.items():
         applications = p.schema.applications()
-        assert bool(applications) == (name not in WITHOUT), name
+        assert applications, name
         for _, params in applications:
             assert p.schema.admits(params) and not p.schema.mistyped(params), name
-    assert {*SAMPLE} <= set(NAMES) and {*WITHOUT} <= set(ALL)
+    assert {*SAMPLE} <= set(ALL)
 
 
 def test_examples():

@@ -55,6 +55,8 @@ def refuse_forward_mode(*args: Any, bwd: Any, **params: Any) -> NoReturn:
 custom_lin_p.def_impl(refuse_forward_mode)
 custom_lin_p.def_lowering(refuse_forward_mode)
 custom_lin_p.def_jvp(refuse_forward_mode)
+for _rule in "impl", "lowering", "jvp":
+    custom_lin_p.deviates(_rule, "It is a backward pass, which is only transposed.")
 
 
 @custom_lin_p.def_abstract_eval
