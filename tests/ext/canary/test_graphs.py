@@ -229,6 +229,7 @@ REFUSED = {
     "call_exported": "class Exported", "device_put": "class Device", "shard_map": "class Mesh",
     "sharding_constraint": "class SingleDeviceSharding",
     **dict.fromkeys(("call_hi_primitive", "call_hi_primitive_linearized"), "'_prim' holds"),
+    "custom_lin": "'bwd' holds a value of the class Backward",
     **dict.fromkeys(("pack", "unpack"), "Two"),
 }
 
