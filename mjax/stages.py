@@ -7,8 +7,8 @@ from mjax._engine.runtime.dispatch.stages import (
     CompilerOptions,
     Lowered,
     Traced,
-    Wrapped,
 )
+from mjax._engine.runtime.dispatch.wrapped import Wrapped
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]
 

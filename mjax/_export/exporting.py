@@ -20,7 +20,8 @@ from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.runtime.arrays.shardings import NamedSharding
 from mjax._engine.runtime.dispatch.executable import Program, lower
 from mjax._engine.runtime.dispatch.jit import jit
-from mjax._engine.runtime.dispatch.stages import Traced, Wrapped
+from mjax._engine.runtime.dispatch.stages import Traced
+from mjax._engine.runtime.dispatch.wrapped import Wrapped
 from mjax._engine.tracing.stage import eval_jaxpr
 from mjax._engine.transforms.reverse import vjp
 from mjax._export.checks import DisabledSafetyCheck, check_custom_calls

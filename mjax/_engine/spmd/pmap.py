@@ -26,7 +26,7 @@ from mjax._engine.runtime.arrays.devices import devices, local_devices
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct, aval_of
 from mjax._engine.runtime.arrays.shardings import NamedSharding
 from mjax._engine.runtime.dispatch.jit import jit
-from mjax._engine.runtime.dispatch.stages import JitFunction
+from mjax._engine.runtime.dispatch.wrapped import JitFunction
 from mjax._engine.runtime.processes.distributed import is_initialized
 from mjax._engine.runtime.processes.multihost import (
     global_array_to_host_local_array,

@@ -49,7 +49,8 @@ from mjax._engine.runtime.dispatch.sharding_arguments import (
 )
 from mjax._engine.runtime.dispatch.short import ShortCalls, placement_of, program_for
 from mjax._engine.runtime.dispatch.spans import CALL, record, recorders
-from mjax._engine.runtime.dispatch.stages import JitFunction, Lowered, Traced, out_info
+from mjax._engine.runtime.dispatch.stages import Lowered, Traced, out_info
+from mjax._engine.runtime.dispatch.wrapped import JitFunction
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import CompileTimeEvaluation, evaluation
 from mjax._engine.tracing.flat import (

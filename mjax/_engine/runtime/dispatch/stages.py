@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.records import Record
-from mjax._engine.base.signatures import Function, P, Q, R, R_co
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import pickled_by
 from mjax._engine.ir.jaxpr import Jaxpr
@@ -54,9 +53,6 @@ from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import Ref, check_aliases
 from mjax._engine.tracing.user_types import SINGLE, Packed, PackedPlacement, types_of_parts
 from mjaxlib_shim import executables as shim
-
-if TYPE_CHECKING:
-    from mjax._engine.base.signatures import NoResult
 
 _placement_of = operator.attrgetter("_placement")
 
@@ -544,51 +540,6 @@ class Compiled(_Bound):
                          "compiled function: leave them out.")
         return "\n".join([f"{self._program.name}: structure of arguments differs from the one it "
                           "was compiled for:", *lines])
-
-
-@runtime_checkable
-class Wrapped(Protocol[P, R_co]):
-    """A function from `jit`: it can be called, or taken through the stages one by one.
-
-    Example:
-      >>> import mjax
-      >>> isinstance(mjax.jit(lambda x: x), mjax.stages.Wrapped)
-      True
-    """
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Runs it; arguments of new types compile it first."""
-
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """The first stage: its jaxpr for arguments like these."""
-
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The second stage: its StableHLO module for arguments like these."""
-
-
-class JitFunction(Wrapped[P, R_co], Function[P, R_co], Protocol[P, R_co]):
-    """The type of a function from `jit` for type checkers."""
-
-    @overload
-    def __call__(self, *args: P.args,  # type: ignore[overload-overlap]
-                 **kwargs: P.kwargs) -> R_co: ...
-    @overload
-    def __call__(self: JitFunction[[NoResult], NoResult], f: Callable[Q, R], /
-                 ) -> JitFunction[Q, R]: ...
-
-    @property
-    def __name__(self) -> str:
-        """The name of the function."""
-
-    @property
-    def __wrapped__(self) -> Callable[P, R_co]:
-        """The function."""
-
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """The types of the results for arguments like these, without computing them."""
-
-    def clear_cache(self) -> None:
-        """Forgets the programs of this function."""
 
 
 #: Options of XLA, by name.
