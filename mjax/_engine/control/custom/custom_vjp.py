@@ -40,7 +40,6 @@ from mjax._engine.ir.pytree import (
     tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
-    tree_map,
 )
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.types import ShapedArray, is_array_value, same_array_type, typeof
@@ -149,9 +148,11 @@ class VJPCall(Call):
         outs, out_tree, result = self.pair(
             "fwd", "(output, residuals)", "output", f"all {len(args)} arguments", *args)
         check_arguments(lambda: f"the {custom.rule_name('fwd')}", result, "residual")
-        # Python's bools belong to the structure: bwd gets them as they are, and may branch on them.
-        leaves, res_tree = tree_flatten(tree_map(
-            lambda x: Static(x) if type(x) is bool else x, result))
+        leaves, res_tree = tree_flatten(result)
+        if any(type(x) is bool for x in leaves):
+            # They belong to the structure: bwd gets them as they are, and may branch on them.
+            leaves, res_tree = tree_flatten(res_tree.unflatten(
+                [Static(x) if type(x) is bool else x for x in leaves]))
         return [*leaves, *outs], (out_tree, res_tree)
 
     def _optimized(self, run: Callable[..., Any], avals: Sequence[Any], primals: Sequence[Any],
