@@ -17,7 +17,6 @@ from mjax._engine.base.folding import calling
 from mjax._engine.base.program_caches import programs_of
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
-from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.jaxpr_equality import same_program
 from mjax._engine.ir.promotion import result_type
@@ -27,7 +26,7 @@ from mjax._engine.primitives.convert import convert_element_type
 from mjax._engine.tracing.flat import FlatFunction, debug_info_of, describe_function
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.reference import Ref, refuse_returned
-from mjax._engine.tracing.rule_errors import carriers, refuse
+from mjax._engine.tracing.rule_errors import refuse_effects_in
 from mjax._engine.tracing.stage import StageInterpreter, lift_tracers, stage
 
 
@@ -99,7 +98,9 @@ def stage_body(traced_for: str, f: Callable[..., Any], in_tree: Any, in_avals: S
             jaxpr, consts = lift_tracers(stage(flat, in_avals, info, interp))
         refuse_returned(traced_for, jaxpr)
         if control_flow:
-            _refuse_effects(traced_for, jaxpr)
+            refuse_effects_in(
+                [jaxpr], "control_flow", lambda: f"{traced_for}: {info.func_src_info} has",
+                "Move them out of the body.")
         if (found is not None and not consts and found.out_tree == flat.out_tree
                 and same_program(found.jaxpr, jaxpr)):
             return found
@@ -130,15 +131,6 @@ def _leafless(in_tree: Any, kwargs: dict[str, Any]) -> tuple[list[int], list[str
     return ([i for i, tree in enumerate(positional) if not tree.num_leaves],
             [name for name, tree in zip(sorted(kwargs), named, strict=True)
              if not tree.num_leaves])
-
-
-def _refuse_effects(traced_for: str, jaxpr: Jaxpr) -> None:
-    refused = forbidden(jaxpr.effects, "control_flow")
-    if refused:
-        refuse(LazyTypeError(lambda: (
-            f"{traced_for}: {jaxpr.debug_info.func_src_info} has the effects {describe(refused)}, "
-            f"whose policy says control_flow=False. Move them out of the body.\n"
-            f"{carriers(jaxpr, refused)}")))
 
 
 def share_consts(bodies: Sequence[Body]) -> tuple[list[Jaxpr], list[Any]]:

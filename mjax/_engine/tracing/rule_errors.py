@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from mjax._engine.base.errors import (
     LazyArgumentError,
     LazyNotImplementedError,
+    LazyText,
     LazyTypeError,
     LazyValueError,
     MissingRuleError,
@@ -411,14 +412,29 @@ def refuse_masked_effects(who: str, programs: Sequence[Jaxpr]) -> None:
     Raises:
       NotImplementedError: names the effects, and the equations that have them.
     """
-    if not any(forbidden(jaxpr.effects, "masked") for jaxpr in programs):
-        return
-    found = [(jaxpr, forbidden(jaxpr.effects, "masked")) for jaxpr in programs]
-    refuse(LazyNotImplementedError(lambda: (
-        f"vmap of {who} over its predicate: it has the effects "
-        f"{describe({e for _, effects in found for e in effects})}, whose policy says "
-        f"masked=False. {QUESTIONS['masked'].reason}. Move them out of it, or do not map over "
-        "its predicate.\n" + "\n".join(carriers(j, effects) for j, effects in found if effects))))
+    refuse_effects_in(
+        programs, "masked", lambda: f"vmap of {who} over its predicate: it has",
+        f"{QUESTIONS['masked'].reason}. Move them out of it, or do not map over its predicate.",
+        LazyNotImplementedError)
+
+
+def refuse_effects_in(programs: Sequence[Jaxpr], policy: str, who: Callable[[], str], remedy: str,
+                      error: type[LazyText] = LazyTypeError) -> None:
+    """Refuses programs that have effects whose policy says no.
+
+    Args:
+      programs: the programs.
+      policy: the field of the policy.
+      who: gives the start of the message, as "the body of f has".
+      remedy: what to do.
+      error: the class of the error, which also names the equations that have the effects.
+    """
+    found = [(jaxpr, forbidden(jaxpr.effects, policy)) for jaxpr in programs]
+    if any(refused for _, refused in found):
+        refuse(error(lambda: (
+            f"{who()} the effects {describe({e for _, refused in found for e in refused})}, whose "
+            f"policy says {policy}=False. {remedy}\n"
+            + "\n".join(carriers(jaxpr, refused) for jaxpr, refused in found if refused))))
 
 
 def carriers(jaxpr: Jaxpr, refused: Sequence[Effect]) -> str:

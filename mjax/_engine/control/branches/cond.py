@@ -15,7 +15,7 @@ from typing import Any, NotRequired
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyTypeError, MissingRuleError
+from mjax._engine.base.errors import MissingRuleError
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
 from mjax._engine.control.branches.branches import OF_BRANCHES, Branches
@@ -25,7 +25,6 @@ from mjax._engine.control.frame import Frame
 from mjax._engine.control.held import Held
 from mjax._engine.control.masking import maskable, masked, reads_mask
 from mjax._engine.control.references import transformations
-from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.references import is_reference, touches_references
 from mjax._engine.ir.types import ShapedArray, same_array_type, same_type_but_weak, typeof
@@ -36,12 +35,7 @@ from mjax._engine.primitives.shapes import batch_to_front, broadcast_in_dim_p
 from mjax._engine.primitives.tangents import stop_gradient_p
 from mjax._engine.tracing.operands import OperandsVaryError
 from mjax._engine.tracing.primitive import EnginePrimitive
-from mjax._engine.tracing.rule_errors import (
-    applied_at,
-    carriers,
-    refuse,
-    refuse_masked_effects,
-)
+from mjax._engine.tracing.rule_errors import applied_at, refuse_effects_in, refuse_masked_effects
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.variance import casts_are_written
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -112,7 +106,10 @@ class _CondFrame(Frame):
         branches = self.body(params)
         if branches.effects and touches_references(branches.effects):
             return transformations.batch(self, axis, args, dims, params)
-        _refuse_effects(branches)
+        refuse_effects_in(
+            branches, "batchable", lambda: "vmap of cond over its predicate: the branches have",
+            "All branches would run for all batch elements. Move the effects out of the branches, "
+            "or do not map over the predicate.")
         refuse_masked_effects("cond", [b for b in branches if not maskable(b)])
         key = ("select", axis, *dims, *map(typeof, args), thread.settings)
         chosen = branches.cached(key, lambda: _selecting(branches, axis, args, dims[1:]))
@@ -219,17 +216,6 @@ def platform_position(ctx: Any, platforms: Platforms) -> int:
 
 
 # ---- vmap over the index ---------------------------------------------------------------
-
-
-def _refuse_effects(branches: Branches) -> None:
-    refused = forbidden(branches.effects, "batchable")
-    if refused:
-        refuse(LazyTypeError(lambda: (
-            f"vmap of cond over its predicate: the branches have the effects {describe(refused)}, "
-            "whose policy says batchable=False. All branches would run for all batch elements. "
-            "Move the effects out of the branches, or do not map over the predicate.\n"
-            + "\n".join(carriers(b, found) for b in branches
-                        if (found := forbidden(b.effects, "batchable"))))))
 
 
 def _selecting(branches: Branches, axis: AxisData, args: Sequence[Any],

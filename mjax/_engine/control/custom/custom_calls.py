@@ -32,7 +32,6 @@ from mjax._engine.base.util import exact
 from mjax._engine.control.cast_varying import vary_over
 from mjax._engine.control.custom.custom_batching import Rule
 from mjax._engine.control.trace_body import Body, Typed, check_alike
-from mjax._engine.ir.effects import describe, forbidden
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Var
 from mjax._engine.ir.pytree import (
     PyTreeDef,
@@ -46,7 +45,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.tracing.flat import check_arguments, debug_info_of
 from mjax._engine.tracing.interpreter import Tracer, interpreters, staging
-from mjax._engine.tracing.rule_errors import applied_at, carriers, describe_value, refuse
+from mjax._engine.tracing.rule_errors import applied_at, describe_value, refuse_effects_in
 from mjax._engine.tracing.stage import eval_jaxpr, lift_tracers, stage
 from mjax._engine.tracing.symbolic import Zero, among_zeros, without_zeros, zeros_among
 from mjax._engine.tracing.variance import sorted_axes, typed_axes
@@ -195,11 +194,9 @@ class Call(Rule):
             return known.body
         with users_code():
             jaxpr, consts = lift_tracers(stage(self.run, avals, self.debug_info()))
-        refused = forbidden(jaxpr.effects, "custom_derivatives")
-        if refused:
-            refuse(LazyNotImplementedError(lambda: (
-                f"{self.custom.describe()} has the effects {describe(refused)}, whose policy says "
-                f"custom_derivatives=False. Move them out of it.\n{carriers(jaxpr, refused)}")))
+        refuse_effects_in(
+            [jaxpr], "custom_derivatives", lambda: f"{self.custom.describe()} has",
+            "Move them out of it.", LazyNotImplementedError)
         body = Body(jaxpr, consts, self.out_tree)
         known.results = Typed("the function's output", self.out_tree,
                               list(map(invariant, jaxpr.out_avals)))
