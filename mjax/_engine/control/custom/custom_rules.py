@@ -67,7 +67,7 @@ class Custom(MadeOfFunctions, Generic[P, R]):
         self.nondiff_argnums = self.arguments.nondiff
         #: Facts about the function, per static arguments and types of the others.
         self.signatures: ProgramCache = ProgramCache(64)
-        self._closed_over: list[Tracer] | None = None
+        self._may_close_over = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.fun!r}>"
@@ -90,16 +90,13 @@ class Custom(MadeOfFunctions, Generic[P, R]):
             check_callable(self.definer, rule)
         vars(self).update(rules, given=True)
         self.signatures.clear()
-        self._closed_over = None
+        self._may_close_over = True
 
     def closed_over(self) -> list[Tracer]:
         """The traced values that the rules close over."""
-        if self._closed_over is None:
-            found = closed_over(*self.rules().values())
-            if found:
-                return found  # without keeping it alive
-            self._closed_over = []
-        return self._closed_over
+        found = closed_over(*self.rules().values()) if self._may_close_over else []
+        self._may_close_over = bool(found)
+        return found
 
     if not TYPE_CHECKING:  # checkers would take any attribute for one of these
         def __getattr__(self, name):
