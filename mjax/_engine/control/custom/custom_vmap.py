@@ -18,7 +18,7 @@ from mjax._engine.base.errors import LazyTypeError, LazyValueError
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.signatures import P, R
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import merge_lists, partition_list, selected
+from mjax._engine.base.util import merge_lists, partition_list
 from mjax._engine.control.custom.custom_batching import Rule
 from mjax._engine.control.custom.custom_calls import check_pair, users_code, vary_as_function
 from mjax._engine.control.custom.custom_frame import CustomFrame
@@ -95,12 +95,12 @@ class UsersRule(Rule):
                  ) -> tuple[list[Any], list[bool]]:
         """The output of a batch, and which leaves of it are batched."""
         n = len(args) - self.in_tree.num_leaves
-        closed_over = selected(batched[:n], args[:n])
-        if closed_over:
+        if any(batched[:n]):
+            value = args[batched.index(True)]
             raise LazyValueError(lambda: (
                 f"{self.custom.describe()} closes over a value that is batched, of type "
-                f"{typeof(closed_over[0])} for the whole batch. Its rule does not receive that "
-                "value: pass it as an argument."))
+                f"{typeof(value)} for the whole batch. Its rule does not receive that value: "
+                "pass it as an argument."))
         in_batched, _ = self.in_tree.unflatten(batched[n:])
         operands, _ = self.in_tree.unflatten(map(array_of, args[n:]))
         with users_code():
@@ -128,7 +128,8 @@ class UsersRule(Rule):
             # The same as under a derivative. Many rules always return True.
             flags = [f and not a.matches(o)
                      for f, a, o in zip(flags, avals, self.out_avals, strict=True)]
-        wrong = [a for a in selected(flags, avals) if a.axis_size(0) != size]
+        wrong = [a for a, flag in zip(avals, flags, strict=True)
+                 if flag and a.axis_size(0) != size]
         if wrong:
             raise LazyValueError(lambda: (
                 f"the {name} gives an output of type {wrong[0]} and says that it is "
