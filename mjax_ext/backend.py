@@ -121,7 +121,8 @@ def register_backend_factory(name: str, factory: Callable[[], Any], *, priority:
       c_api: not used: plugins are not told of each other.
 
     Raises:
-      TypeError: the factory is not a function.
+      TypeError: the name is not a string, or the factory is not a function; when the devices are
+        asked for: it does not give a client.
       RuntimeError: the platform has a client already.
 
     Example:
@@ -132,12 +133,22 @@ def register_backend_factory(name: str, factory: Callable[[], Any], *, priority:
 
     Source: JAX, `jax.extend.backend.register_backend_factory`.
     """
+    if not isinstance(name, str):
+        msg = f"register_backend_factory: the name must be a string, got {name!r}."
+        raise TypeError(msg)
     if not callable(factory):
         msg = (f"the factory of platform {name!r} must be a function that makes a client, got "
                f"{factory!r} of type {type(factory).__name__}.")
         raise TypeError(msg)
-    devices.register_factory(name, shim.Factory(lambda **options: factory(), priority,
-                                                fail_quietly))
+    def make(**options: Any) -> Any:
+        client = factory()
+        if not hasattr(client, "local_devices"):
+            msg = (f"the factory of platform {name!r} must return a client of jaxlib, but returned "
+                   f"{client!r} of type {type(client).__name__}.")
+            raise TypeError(msg)
+        return client
+
+    devices.register_factory(name, shim.Factory(make, priority, fail_quietly))
 
 
 def get_default_device() -> Any:

@@ -89,6 +89,8 @@ def deserialize_artifact(artifact: bytes, context: Any) -> Any:
       >>> "stablehlo.sine" in str(artifacts.deserialize_artifact(data, mlir.full_context()))
       True
     """
+    if not artifact:  # MLIR would read the empty module
+        raise ValueError("the artifact is empty")
     try:
         if artifact_gates.ARTIFACT_CONTEXT.open:
             module = ext.mlir.deserialize_portable_artifact(artifact, context)

@@ -22,7 +22,8 @@ from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typ
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.registration import refuse_other
+from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr
 from mjax._engine.transforms.batching import batched_type
 
@@ -76,8 +77,10 @@ class JaxprBuilder:
           The variable of the result, or a list of them if the primitive has multiple results.
 
         Raises:
-          TypeError: the abstract evaluation refuses the operands, or a program in the params.
+          TypeError: `primitive` is not a primitive; its abstract evaluation refuses the operands,
+            or a program in the params.
         """
+        refuse_other(primitive)
         invars = [a if isinstance(a, (Var, Literal)) else self.constant(a) for a in operands]
         given = [a.aval for a in invars]
         avals, effects = primitive.infer(given, params)
@@ -174,8 +177,8 @@ def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
       A function of as many arrays as the program has inputs.
 
     Raises:
-      TypeError: at calls: there are more or fewer arguments than inputs, or one is not an array.
-      AttributeError: at calls: the program is not a jaxpr.
+      TypeError: the program is not a jaxpr; at calls: there are more or fewer arguments than
+        inputs, or one is not an array.
 
     Example:
       >>> from mjax_ext import core
@@ -183,6 +186,7 @@ def jaxpr_as_fun(jaxpr: Jaxpr) -> Callable[..., list[Any]]:
       >>> [float(y) for y in f(3.0)]
       [6.0]
     """
+    as_jaxpr("jaxpr_as_fun", jaxpr)
 
     @boundary
     def function(*args: Any) -> list[Any]:
@@ -203,8 +207,7 @@ def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
       A list of pairs `(array, type)`.
 
     Raises:
-      AttributeError: the program is not a jaxpr.
-      TypeError: one of its constants is not an array or a number.
+      TypeError: the program is not a jaxpr, or one of its constants is not an array or a number.
 
     Example:
       >>> from mjax_ext import core
@@ -214,7 +217,7 @@ def jaxpr_const_args(jaxpr: Jaxpr) -> list[tuple[Any, AbstractValue]]:
 
     Source: JAX, `jax._src.core.jaxpr_const_args` of release 0.10.2.
     """
-    return [(c, typeof(c)) for c in nested_constants(jaxpr)]
+    return [(c, typeof(c)) for c in nested_constants(as_jaxpr("jaxpr_const_args", jaxpr))]
 
 
 def mapped_aval(size: int, axis: int | None, aval: AbstractValue) -> AbstractValue:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,11 @@ from typing import Any, ClassVar
 
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
+from mjax._engine.ir.sizes import is_symbolic_dim
 from mjax._engine.tracing.evaluate import Evaluation, evaluation
 from mjax._engine.tracing.interpreter import Interpreter, axes_in_scope, interpreters, staging
 from mjax._engine.tracing.leaks import refuse_leaks
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.transforms.batching import BatchInterpreter
 
 EvalTrace = Evaluation
@@ -213,7 +216,8 @@ def extend_axis_env_nd(name_size_pairs: Iterable[tuple[Any, int]]) -> Iterator[N
 
     Raises:
       TypeError: at the start of the `with`: the pairs cannot be iterated over, or one does not
-        hold a name and a size.
+        hold a name, which can be hashed, and a size.
+      ValueError: a size is negative.
 
     Example:
       >>> from mjax_ext import core
@@ -223,7 +227,25 @@ def extend_axis_env_nd(name_size_pairs: Iterable[tuple[Any, int]]) -> Iterator[N
 
     Source: JAX, `jax._src.core.extend_axis_env_nd`.
     """
-    with axes_in_scope(name_size_pairs):
+    try:
+        pairs = [(name, size) for name, size in name_size_pairs]
+    except ValueError:
+        msg = "extend_axis_env_nd takes pairs of a name and a size."
+        raise TypeError(msg) from None
+    for name, size in pairs:
+        hash(name)
+        if is_symbolic_dim(size):
+            continue
+        try:
+            number = operator.index(size)
+        except TypeError:
+            msg = (f"extend_axis_env_nd: the size of axis {name!r} must be an int, got "
+                   f"{describe_value(size)}.")
+            raise TypeError(msg) from None
+        if number < 0:
+            msg = f"extend_axis_env_nd: the size of axis {name!r} must not be negative, got {size}."
+            raise ValueError(msg)
+    with axes_in_scope(pairs):
         yield
 
 

@@ -60,6 +60,11 @@ def test_platforms_are_registered(platforms):
         backend.register_backend_factory("mine_once", make)
     with pytest.raises(TypeError, match="must be a function that makes a client, got 3"):
         backend.register_backend_factory("mine_twice", 3)
+    with pytest.raises(TypeError, match="the name must be a string, got 3"):
+        backend.register_backend_factory(3, make)
+    backend.register_backend_factory("mine_number", lambda: 3, priority=-1)
+    with pytest.raises(TypeError, match="'mine_number' must return a client of jaxlib, but ret"):
+        mjax.devices("mine_number")
 
 
 def test_a_factory_may_fail(platforms):

@@ -359,3 +359,31 @@ def test_axes_given_to_the_rules_themselves():
 def test_wrong_axes_and_sizes_are_refused(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def identity(x):
+    return [x]
+
+
+THREE = batching.AxisData(None, 3)
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: batching.batch(identity, THREE, [0, 0], [0]).call_wrapped(BATCH), ValueError,
+     "batch: in_dims has 2 entries for 1 argument"),
+    (lambda: batching.batch(identity, THREE, [1], [0, 0]).call_wrapped(BATCH), ValueError,
+     "batch: out_dim_dests has 2 entries for 1 result"),
+    (lambda: batching.batch(identity, THREE, [0], [0]).call_wrapped(BATCH), ValueError,
+     "batch: argument 0 has size 2 along axis 0, but the axis that is mapped has size 3"),
+    (lambda: batching.batch(identity, 3, [1], [0]).call_wrapped(BATCH), TypeError,
+     "batch: axis_data must be a batching.AxisData, got 3"),
+    (lambda: batching.batch_subtrace(identity, core.TraceTag(), THREE, [5])[0].call_wrapped(BATCH),
+     ValueError, "axis 5 is out of bounds"),
+    (lambda: batching.batch_subtrace(identity, core.TraceTag(), THREE, [])[0].call_wrapped(BATCH),
+     ValueError, "batch_subtrace: in_dims has 0 entries for 1 argument"),
+    (lambda: batching.vtile(identity, [0], [0], 0).call_wrapped(BATCH), ValueError, "0 tiles do"),
+    (lambda: batching.vtile(identity, [3], [0], 1).call_wrapped(BATCH), ValueError, "axis 3 is"),
+])
+def test_axes_that_do_not_fit_the_arguments(call, error, text):
+    with pytest.raises(error, match=text):
+        call()

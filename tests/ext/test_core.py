@@ -20,7 +20,7 @@ from mjax._engine.tracing.primitive import registry
 from mjax.errors import JaxprTypeError
 from mjax_ext import core
 from mjax_ext.core import primitives
-from mjax_ext.interpreters import mlir, xla
+from mjax_ext.interpreters import mlir, partial_eval, xla
 
 X = np.arange(3, dtype=np.float32)
 F3 = core.ShapedArray((3,), "float32")
@@ -298,3 +298,32 @@ def test_types_are_not_operands_of_compiled_programs():
         struct = mjax.ShapeDtypeStruct(shape, np.float32)
         with pytest.raises(TypeError, match=text):
             mjax.jit(lambda x, s=struct: primitives.add_p.bind(x, s))(np.ones(shape, np.float32))
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda: core.eval_jaxpr(3, [], 1.0), "eval_jaxpr takes a jaxpr, .*; got 3"),
+    (lambda: core.check_jaxpr(3), "check_jaxpr takes a jaxpr, .*; got 3"),
+    (lambda: core.jaxpr_as_fun(3), "jaxpr_as_fun takes a jaxpr, .*; got 3"),
+    (lambda: core.jaxpr_const_args(3), "jaxpr_const_args takes a jaxpr, .*; got 3"),
+    (lambda: core.ClosedJaxpr(3, []), "Jaxpr takes a jaxpr and the values of its constants, or"),
+    (lambda: core.JaxprBuilder().apply(3, 1.0), "3 of type int is not an mjax_ext.core.Primitive"),
+    (lambda: partial_eval.partial_eval_jaxpr(3, [True]), "partial_eval_jaxpr takes a jaxpr"),
+    (lambda: partial_eval.partial_eval_jaxpr(mjax.make_jaxpr(lax.sin)(1.0), True),
+     "partial_eval_jaxpr: unknown must be a list of bools, got True"),
+])
+def test_what_is_no_program_is_refused_by_name(call, text):
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+@pytest.mark.parametrize("pair, error, text", [
+    (("i", -1), ValueError, "size of axis 'i' must not be negative, got -1"),
+    (("i", 2.5), TypeError, "size of axis 'i' must be an int, got 2.5"),
+    (([], 2), TypeError, "unhashable"),
+    (("i",), TypeError, "takes pairs of a name and a size"),
+])
+def test_axes_that_do_not_exist_are_not_entered(pair, error, text):
+    with pytest.raises(error, match=text), core.extend_axis_env_nd([pair]):
+        pass
+    with core.extend_axis_env_nd([("i", np.int64(2))]):
+        assert core.get_axis_env().axis_size("i") == 2

@@ -36,11 +36,16 @@ def check_jaxpr(jaxpr: Jaxpr) -> None:
 
     Raises:
       JaxprTypeError: it is not well typed; the text names the equation and the user's line.
+      TypeError: it is not a jaxpr.
 
     Example:
       >>> from mjax_ext import core
       >>> core.check_jaxpr(mjax.make_jaxpr(lax.sin)(1.0))
     """
+    if not isinstance(jaxpr, Jaxpr):
+        msg = (f"check_jaxpr takes a jaxpr, such as mjax.make_jaxpr(f)(*args) gives; got "
+               f"{jaxpr!r} of type {type(jaxpr).__name__}.")
+        raise TypeError(msg)
     bound: set[Var] = set()
     if len(jaxpr.constvars) != len(jaxpr.consts):
         _fail(f"{len(jaxpr.constvars)} constvars but {len(jaxpr.consts)} consts")

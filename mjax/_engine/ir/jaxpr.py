@@ -358,7 +358,11 @@ class Jaxpr:
             constvars, invars, outvars, eqns = (base.constvars, base.invars, base.outvars,
                                                 base.eqns)
             effects, debug_info = base.effects, base.debug_info
-        assert outvars is not None and eqns is not None
+        if outvars is None or eqns is None:
+            msg = (f"{type(self).__name__} takes a jaxpr and the values of its constants, or "
+                   f"variables of constants and inputs, results and equations; got {constvars!r} "
+                   f"and {invars!r}.")
+            raise TypeError(msg)
         self.constvars: list[Var] = list(constvars)
         self.consts: list[Any] = list(consts)
         self.invars: list[Var] = list(invars)

@@ -138,6 +138,13 @@ def _text(value: str | bytes) -> Any:
     return ir.StringAttr.get(value)
 
 
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    msg = f"the keys of a dict that is an attribute must be strings, got {key!r}."
+    raise TypeError(msg)
+
+
 _ATTRIBUTES: dict[type, Callable[[Any], Any]] = {
     np.ndarray: _array,
     np.generic: _number,
@@ -150,7 +157,7 @@ _ATTRIBUTES: dict[type, Callable[[Any], Any]] = {
     str: _text,
     bytes: _text,
     np.dtype: lambda value: ir.TypeAttr.get(element_type(value)),
-    dict: lambda value: ir.DictAttr.get({k: ir_attribute(v) for k, v in value.items()}),
+    dict: lambda value: ir.DictAttr.get({_key(k): ir_attribute(v) for k, v in value.items()}),
     list: lambda value: array_attr([ir_attribute(v) for v in value]),
     tuple: lambda value: array_attr([ir_attribute(v) for v in value]),
 }

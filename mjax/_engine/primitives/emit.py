@@ -47,7 +47,10 @@ def element_type(dtype: Any) -> Any:
     if name.startswith("complex"):
         return ir.ComplexType.get(element_type(dtypes.real_dtype(dtype)))
     # Such as Float8E4M3FNType for float8_e4m3fn.
-    return getattr(ir, f"Float{name.removeprefix('float').replace('_', '').upper()}Type").get()
+    kind = getattr(ir, f"Float{name.removeprefix('float').replace('_', '').upper()}Type", None)
+    if kind is None:
+        raise LazyTypeError(lambda: f"this jaxlib does not have arrays of dtype {dtype}.")
+    return kind.get()
 
 
 #: Class of types -> the MLIR types of their values, in place of those of `physical()`.
@@ -227,8 +230,6 @@ def constant(value: Any) -> Any:
     if np.asarray(value).dtype == dtypes.float0:
         value = np.zeros(np.shape(value), np.bool_)
     value = np.ascontiguousarray(value).reshape(np.shape(value))
-    if not value.dtype.isnative:
-        value = value.astype(value.dtype.newbyteorder("="))
     if value.dtype == np.bool_ and value.size != 1:
         # Attributes of booleans are packed bits before jaxlib 0.9.1 and bytes since; each release
         # silently misreads the other's form. Integers of 8 bits have one form.
@@ -239,6 +240,8 @@ def constant(value: Any) -> Any:
 
 def dense(value: np.ndarray[Any, Any]) -> Any:
     """The attribute of an array; arrays of booleans must have one element."""
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     dtype = value.dtype
     element = element_type(dtype)
     if dtype == np.bool_:

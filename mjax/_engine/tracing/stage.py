@@ -55,6 +55,7 @@ from mjax._engine.tracing.interpreter import (
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.operands import OperandsVaryError, no_axes
 from mjax._engine.tracing.primitive import Primitive
+from mjax._engine.tracing.rule_errors import as_jaxpr
 from mjax._engine.tracing.rule_results import cast_varying, staged
 from mjax._engine.tracing.variance import vary_alike, vary_along
 
@@ -434,7 +435,8 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
       transformed. No value is held after its last use.
 
     Raises:
-      TypeError: there are more or fewer values than constants or inputs; a ValueError, too.
+      TypeError: `jaxpr` is not a jaxpr; there are more or fewer values than constants or inputs; a
+        ValueError, too.
 
     Example:
       >>> from mjax_ext import core
@@ -442,7 +444,11 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any,
       >>> core.eval_jaxpr(jaxpr, jaxpr.consts, 3.0)
       [Array(6., dtype=float32, weak_type=True)]
     """
-    jaxpr = settled(jaxpr)
+    try:
+        jaxpr = settled(jaxpr)
+    except AttributeError:
+        as_jaxpr("eval_jaxpr", jaxpr)
+        raise
     try:
         env = constants_of(jaxpr, consts)
         env.update(zip(jaxpr.invars, args, strict=True))

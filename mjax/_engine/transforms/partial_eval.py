@@ -19,7 +19,7 @@ from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, refusing, running
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import check_lists
+from mjax._engine.tracing.rule_errors import check_lists, refuse_flags
 from mjax._engine.tracing.rule_results import apply_rule, check_values, types_of
 from mjax._engine.tracing.stage import (
     StageInterpreter,
@@ -185,8 +185,8 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       A `PartialEvaluated`: the two parts, and which results are unknown.
 
     Raises:
-      AttributeError: `jaxpr` is not a `Jaxpr`.
-      TypeError: `unknown` is not a sequence, or `instantiate` neither a bool nor a sequence.
+      TypeError: `jaxpr` is not a `Jaxpr`, `unknown` is not a sequence, or `instantiate` neither a
+        bool nor a sequence.
       ValueError: there are more or fewer flags than inputs, or than results.
 
     Example:
@@ -196,10 +196,14 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, unknown: Sequence[bool],
       >>> [eqn.primitive for eqn in parts.known.eqns], [eqn.primitive for eqn in parts.unknown.eqns]
       ([sin], [mul])
     """
-    if jaxpr.effects:
-        jaxpr = without_references(jaxpr)
-    unknown = tuple(unknown)
-    wanted = per_item(instantiate, len(jaxpr.outvars))
+    try:
+        if jaxpr.effects:
+            jaxpr = without_references(jaxpr)
+        unknown = tuple(unknown)
+        wanted = per_item(instantiate, len(jaxpr.outvars))
+    except (AttributeError, TypeError):
+        refuse_flags("partial_eval_jaxpr", jaxpr, unknown=unknown, instantiate=instantiate)
+        raise
     return jaxpr.cached(("partial_eval", unknown, wanted, effects_known, thread.settings),
                         lambda: _partial_eval_jaxpr(jaxpr, unknown, wanted, effects_known))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from mjax._engine.base.thread import thread
+from mjax._engine.base.util import canonicalize_axis, check_count
 from mjax._engine.control.calls.call_primitive import as_wrapped
 from mjax._engine.control.calls.wrapped import (
     WrappedFun,
@@ -16,8 +17,11 @@ from mjax._engine.control.calls.wrapped import (
     transformation_with_aux2,
 )
 from mjax._engine.ir.pytree import tree_flatten
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.shapes import reshape
+from mjax._engine.tracing.flat import wraps
 from mjax._engine.tracing.interpreter import running
+from mjax._engine.tracing.rule_errors import describe_value
 from mjax._engine.transforms.batching import AxisData, BatchTracer, split_results
 from mjax._engine.transforms.elements import is_vmappable, map_elements
 from mjax_ext.interpreters._traces import BatchTrace
@@ -28,6 +32,31 @@ Dims = Sequence[Any] | Callable[[], Sequence[Any]]
 
 def _list(dims: Dims) -> list[Any]:
     return list(dims() if callable(dims) else dims)
+
+
+def _checked_dims(who: str, axis: Any, args: Sequence[Any], in_dims: Dims) -> list[Any]:
+    """The axes of arguments, those of arrays from 0 on.
+
+    Raises:
+      TypeError: `axis` is not an `AxisData`.
+      ValueError: there are more or fewer axes than arguments, or one is out of range or has
+        another size.
+    """
+    if not isinstance(axis, AxisData):
+        msg = f"{who}: axis_data must be a batching.AxisData, got {describe_value(axis)}."
+        raise TypeError(msg)
+    dims = _list(in_dims)
+    check_count(who, "in_dims", dims, args, "argument")
+    for i, (x, dim) in enumerate(zip(args, dims, strict=True)):
+        if type(dim) is not int or is_vmappable(x) or not isinstance(typeof(x), ShapedArray):
+            continue
+        shape = typeof(x).shape
+        dims[i] = place = canonicalize_axis(dim, len(shape))
+        if isinstance(axis.size, int) and shape[place] != axis.size:
+            msg = (f"{who}: argument {i} has size {shape[place]} along axis {dim}, but the axis "
+                   f"that is mapped has size {axis.size}.")
+            raise ValueError(msg)
+    return dims
 
 
 def batch(fun: Callable[..., Any], axis_data: AxisData, in_dims: Dims, out_dim_dests: Dims,
@@ -46,7 +75,9 @@ def batch(fun: Callable[..., Any], axis_data: AxisData, in_dims: Dims, out_dim_d
       A function `call_wrapped(*args)` that gives the results for the batch, and their axes.
 
     Raises:
-      ValueError: at calls: a result depends on mapped values, and its axis is None.
+      TypeError: `fun` is not a function; at calls: `axis_data` is not an `AxisData`.
+      ValueError: at calls: there are more or fewer axes than arguments or results, one is out of
+        range or has another size; a result depends on mapped values, and its axis is None.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -65,8 +96,20 @@ def _frozen(dims: Dims) -> Any:
 @transformation2
 def _batch(f: Callable[..., Any], axis: AxisData, in_dims: Any, out_dims: Any, sum_match: bool,
            *args: Any) -> tuple[list[Any], list[Any]]:
+    dims = _checked_dims("batch", axis, args, in_dims)
+
+    def wanted_dims() -> list[Any]:
+        return _list(out_dims)
+
+    @wraps(f)
+    def of_element(*elements: Any) -> Any:
+        results = f(*elements)
+        if isinstance(results, (list, tuple)):
+            check_count("batch", "out_dim_dests", wanted_dims(), results, "result")
+        return results
+
     outs = map_elements(
-        f, axis, axis.size, args, _list(in_dims), lambda: _list(out_dims),
+        of_element, axis, axis.size, args, dims, wanted_dims,
         lambda value, dim, wanted: matchaxis(axis, dim, wanted, value, sum_match))
     return outs, _list(out_dims)
 
@@ -88,7 +131,8 @@ def batch_subtrace(fun: Callable[..., Any], tag: Any, axis_data: AxisData, in_di
     Raises:
       TypeError: `fun` is not a function, or `in_dims` neither iterable nor a function. At calls:
         an argument with an axis is not an array, or the result of `fun` is not iterable.
-      ValueError: at calls: there are more or fewer axes than arguments.
+      ValueError: at calls: there are more or fewer axes than arguments, or one is out of range or
+        has another size.
       StoreException: the function is called twice, or the axes are asked for before its call.
 
     Example:
@@ -108,11 +152,13 @@ def batch_subtrace(fun: Callable[..., Any], tag: Any, axis_data: AxisData, in_di
 @transformation_with_aux2
 def _batch_subtrace(f: Callable[..., Any], store: Any, tag: Any, axis: AxisData, in_dims: Any,
                     *args: Any) -> list[Any]:
+    given = _checked_dims("batch_subtrace", axis, args, in_dims)
     interp = BatchTrace(thread.interpreter, tag, axis)
+    interp.function = f
     with running(interp):
         values, dims = split_results(interp, f(*[
             x if d is None else BatchTracer(interp, x, d)
-            for x, d in zip(args, _list(in_dims), strict=True)]))
+            for x, d in zip(args, given, strict=True)]))
     store.store(dims)
     return values
 
@@ -171,7 +217,8 @@ def vtile(f_flat: Callable[..., Any], in_axes_flat: Sequence[int | None],
       A `WrappedFun`.
 
     Raises:
-      ValueError: at calls: no argument is mapped, or the tiles do not divide an axis.
+      ValueError: at calls: no argument is mapped, an axis is out of range, the tiles do not divide
+        one, or there are more or fewer axes than arguments or results.
 
     Example:
       >>> from mjax_ext.interpreters import batching
@@ -186,9 +233,12 @@ def vtile(f_flat: Callable[..., Any], in_axes_flat: Sequence[int | None],
 @transformation2
 def _vtile(f: Callable[..., Any], in_axes: Any, out_axes: Any, tile_size: int | None,
            axis_name: Any, *args: Any) -> list[Any]:
+    check_count("vtile", "in_axes_flat", in_axes, args, "argument")
+    in_axes = [None if d is None else canonicalize_axis(d, typeof(x).ndim)
+               for x, d in zip(args, in_axes, strict=True)]
     sizes = [x.shape[d] for x, d in zip(args, in_axes, strict=True) if d is not None]
-    count = tile_size or next(iter(sizes), None)
-    if count is None or any(n % count for n in sizes):
+    count = next(iter(sizes), None) if tile_size is None else tile_size
+    if count is None or count < 1 or any(n % count for n in sizes):
         msg = (f"vtile: {count} tiles do not divide mapped axes of sizes {sizes}; map at least one "
                "argument, along an axis that they divide.")
         raise ValueError(msg)

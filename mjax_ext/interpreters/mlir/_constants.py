@@ -65,12 +65,16 @@ def get_constant_handler(type_: type) -> ConstantHandler:
 
     Raises:
       KeyError: nothing is registered for it, and it is not a class of arrays or numbers.
+      TypeError: it is not a class.
 
     Example:
       >>> from mjax_ext.interpreters import mlir
       >>> callable(mlir.get_constant_handler(np.ndarray))
       True
     """
+    if not isinstance(type_, type):
+        msg = f"get_constant_handler takes a class, got {describe_value(type_)}."
+        raise TypeError(msg)
     for kind in type_.__mro__:
         if kind in constant_handlers:
             return constant_handlers[kind]
