@@ -157,6 +157,13 @@ def donating(m: Any) -> Timed:
     return Timed(run, run)
 
 
+def counting(m: Any) -> Timed:
+    """Times calls of a jitted function with an array and a Python float that is new each time."""
+    f, x, numbers = m.jit(lambda x, y: m.lax.mul(x, y)), m.device_put(X), itertools.count()
+    run = lambda: f(x, 0.5 * next(numbers))
+    return Timed(run, run)
+
+
 def arrays(count: int) -> Callable[[Any], tuple[Any, ...]]:
     """This many arrays on the device."""
     return lambda m: tuple(m.device_put(X) for _ in range(count))
@@ -344,6 +351,7 @@ ROWS = [
     Row("jit call, donating two of three", 1.1, donating),
     Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
+    Row("jit call, array and new float", 1.1, counting),
     Row("jit call, 100 leaves", 1.1, compiled(
         lambda m, tree: m.tree_util.tree_map(m.lax.neg, tree), lambda m: (leaves(m, 100),))),
     Row("jit call, 1,000 leaves", 1.1, compiled(

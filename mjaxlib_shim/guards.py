@@ -14,12 +14,22 @@ from . import guard_levels
 from .guard_levels import DIRECTIONS
 from .native import ext
 
-__all__ = ["DIRECTIONS", "LEVELS", "explicit", "levels", "set_levels", "set_level", "unguarded"]
+__all__ = [
+    "DIRECTIONS",
+    "LEVELS",
+    "explicit",
+    "is_guarded",
+    "levels",
+    "set_level",
+    "set_levels",
+    "unguarded",
+]
 
 _levels: Any = ext.guard_lib.TransferGuardLevel
 #: Name -> level of jaxlib's guards.
 LEVELS: dict[str, Any] = {name: getattr(_levels, name.upper()) for name in guard_levels.LEVELS}
 _state: Any = ext.guard_lib.thread_local_state
+_process: Any = ext.guard_lib.global_state()
 
 
 def set_level(direction: str, level: str | None, everywhere: bool) -> None:
@@ -72,6 +82,30 @@ def set_levels(levels: tuple[Any, ...]) -> None:
     state = _state()
     for direction, level in zip(DIRECTIONS, levels, strict=True):
         setattr(state, direction, level)
+
+
+def is_guarded(direction: str) -> bool:
+    """Whether copies of this thread in a direction may be logged or refused.
+
+    Args:
+      direction: one of `DIRECTIONS`.
+
+    Returns:
+      A bool.
+
+    Raises:
+      AttributeError: `direction` is not an attribute of jaxlib's guards.
+      TypeError: `direction` is not a string.
+
+    Example:
+      >>> from mjaxlib_shim import guards
+      >>> guards.is_guarded("host_to_device")
+      False
+    """
+    level = getattr(_state(), direction)
+    if level is None:
+        level = getattr(_process, direction)
+    return level is not None and level != _levels.ALLOW
 
 
 @contextmanager

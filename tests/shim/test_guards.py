@@ -36,7 +36,7 @@ def test_levels(transfer):
     for level, implicit, explicit in [("allow", False, False), ("disallow", True, False),
                                       ("disallow_explicit", True, True), (None, False, False)]:
         guards.set_level("host_to_device", level, False)
-        assert refused(transfer) == implicit
+        assert refused(transfer) == implicit == guards.is_guarded("host_to_device")
         with guards.explicit():
             assert refused(transfer) == explicit
         with guards.unguarded():
@@ -51,9 +51,9 @@ def test_the_levels_of_a_thread_go_before_those_of_the_process(transfer):
     thread = threading.Thread(target=lambda: seen.append(refused(transfer)))
     thread.start()
     thread.join()
-    assert seen == [True] and not refused(transfer)
+    assert seen == [True] and not refused(transfer) and not guards.is_guarded("host_to_device")
     guards.set_level("host_to_device", None, False)
-    assert refused(transfer)
+    assert refused(transfer) and guards.is_guarded("host_to_device")
 
 
 def test_errors_leave_things_as_they_were(transfer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -37,8 +38,37 @@ from mjaxlib_shim import guards
 
 #: (type, value, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
 _scalars = BoundedCache(1024)
-#: The arrays in `_scalars` that are alive, by id.
-_shared: weakref.WeakValueDictionary[int, Array] = weakref.WeakValueDictionary()
+
+
+class _Shared:
+    """The arrays in `_scalars`, and those that were in it and are alive.
+
+    A `weakref.WeakSet` cannot hold arrays, and calls Python for each that dies.
+    """
+
+    __slots__ = ("limit", "lock", "references")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        #: id -> reference; the array may be dead, and another one have its id.
+        self.references: dict[int, weakref.ref[Array]] = {}
+        self.limit = 4096
+
+    def add(self, array: Array) -> None:
+        """Adds an array."""
+        with self.lock:
+            if len(self.references) >= self.limit:
+                self.references = {key: reference for key, reference in self.references.items()
+                                   if reference() is not None}
+                self.limit = max(4096, 2 * len(self.references))
+            self.references[id(array)] = weakref.ref(array)
+
+    def __contains__(self, array: Array) -> bool:
+        reference = self.references.get(id(array))
+        return reference is not None and reference() is array
+
+
+_shared = _Shared()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
 #: The commonest types of scalars: fast path of `from_scalar`.
 SCALARS = frozenset({bool, int, float, np.float32, np.int32, np.bool_})
@@ -116,20 +146,27 @@ def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
     if known is not None:
         return known
     aval = typeof(value)
-    sharding = SingleDeviceSharding(default_device())
-    put = shim.putter(buffer_aval(aval), sharding.native, sharding.device)
+    put, placement = _to_default_device(aval)
     as_it_is = value.dtype is aval.dtype is not dtypes.float0
     return _hosts.put(key, (
-        put if as_it_is else lambda value: put(converted(value, aval)),
-        placement_of(aval, sharding, False)))
+        put if as_it_is else lambda value: put(converted(value, aval)), placement))
+
+
+def _to_default_device(aval: ShapedArray) -> tuple[Callable[[Any], Any], Placement]:
+    """The function that transfers NumPy arrays of the dtype of a type, and their placement."""
+    sharding = SingleDeviceSharding(default_device())
+    return (shim.putter(buffer_aval(aval), sharding.native, sharding.device),
+            placement_of(aval, sharding, False))
 
 
 _hosts = BoundedCache()
+#: (type, settings) of scalars -> dtype, the function that transfers them, their placement.
+_kinds = BoundedCache()
 
 
 def forget_devices() -> None:
     """Forgets values and functions that belong to devices, when others take their place."""
-    for cache in (_hosts, _scalars, _targets, _brought):
+    for cache in (_hosts, _kinds, _scalars, _targets, _brought):
         cache.clear()
 
 
@@ -145,11 +182,29 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
     known = _scalars.get(key)
     if known is None or known._buffer.is_deleted():
         # It is transferred once for all uses, so transfer guards do not apply.
-        with guards.unguarded():
-            known = _own(value)
+        if guards.is_guarded("host_to_device"):
+            with guards.unguarded():
+                known = _of_scalar(value)
+        else:
+            known = _of_scalar(value)
         if value == value:  # NaN never finds its own entry
-            _shared[id(known)] = _scalars.put(key, known)
+            _shared.add(_scalars.put(key, known))
     return known
+
+
+def _of_scalar(value: Any) -> Array:
+    """A scalar as an array of its own; those of the commonest types by as few steps as possible."""
+    kind = type(value)
+    if kind not in SCALARS or (kind is int and not -(2**31) <= value < 2**31):
+        array: Array = _own(value)
+        return array
+    key = (kind, thread.settings)
+    known = _kinds.get(key)
+    if known is None:
+        aval = typeof(value)
+        known = _kinds.put(key, (aval.dtype, *_to_default_device(aval)))
+    dtype, put, placement = known
+    return Array(put(np.asarray(value, dtype)), placement)
 
 
 def _own(value: Any) -> Any:
@@ -201,7 +256,7 @@ def brought(array: Array | HostArgument, sharding: Any, committed: bool) -> Arra
     source, there = _brought.get(key, (None, None))
     if source is array and not there._buffer.is_deleted():
         return there
-    if _shared.get(id(array)) is not array:
+    if array not in _shared:
         return move(array, sharding, committed)
     with guards.unguarded():
         return _brought.put(key, (array, move(array, sharding, committed)))[1]
@@ -213,7 +268,7 @@ _brought = BoundedCache(1024)
 
 def unshared(array: Array) -> Array:
     """An array as a result, which its receiver may donate: a copy of one that `to_array` shares."""
-    return array if _shared.get(id(array)) is not array else put(array._numpy(), array.aval)
+    return put(array._numpy(), array.aval) if array in _shared else array
 
 
 def converted(value: Any, aval: ShapedArray) -> np.ndarray[Any, Any]:

@@ -10,8 +10,9 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
-from mjax._engine.runtime.arrays.transfer import to_array
+from mjax._engine.runtime.arrays.transfer import to_array, unshared
 from mjax.dtypes import float0
+from mjaxlib_shim import guards
 
 X = np.arange(3, dtype=np.float32)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -132,6 +133,46 @@ def test_scalars_are_transferred_once():
     assert to_array(2.5, shared=False) is not to_array(2.5)
     zero, minus = lax.neg(0.0), lax.neg(-0.0)
     assert np.signbit(zero) and not np.signbit(minus)
+
+
+def test_scalars_of_all_values_have_the_type_that_they_have_alone():
+    values = [True, 7, -(2**31), 2**31 - 1, 1.5, -0.0, np.inf, np.nan, np.float32(2), np.int32(3),
+              np.bool_(False), np.float16(4), np.int64(5), 2j]
+    for wide in (False, True):
+        with mjax.enable_x64(wide):
+            for value in [*values, *([2**40, -(2**63)] if wide else [])]:
+                shared, own = to_array(value), to_array(value, shared=False)
+                assert shared.aval == own.aval and not shared.committed
+                np.testing.assert_array_equal(shared, own)
+            with pytest.raises(OverflowError):
+                to_array(2**63 if wide else 2**31)
+
+
+def test_guards_do_not_apply_to_shared_scalars():
+    """They may be there already, so refusals would depend on what ran before."""
+    for guard in (mjax.transfer_guard, mjax.transfer_guard_host_to_device):
+        with guard("disallow"):
+            assert guards.is_guarded("host_to_device")
+            assert to_array(1234.5 + len(guard.__name__)).shape == ()
+        assert not guards.is_guarded("host_to_device")
+    mjax.config.update("transfer_guard_host_to_device", "disallow")
+    try:
+        assert guards.is_guarded("host_to_device") and to_array(4321.5).shape == ()
+        with mjax.transfer_guard_host_to_device("allow"):
+            assert not guards.is_guarded("host_to_device")
+    finally:
+        mjax.config.update("transfer_guard_host_to_device", "allow")
+    assert not guards.is_guarded("host_to_device")
+
+
+def test_scalars_stay_shared_as_long_as_they_live():
+    """Also after the cache forgot them, or a result could be an array that a program holds."""
+    held, given = to_array(0.125), mjax.device_put(X)
+    for i in range(5000):
+        to_array(i + 0.25)
+    assert to_array(0.125) is not held
+    assert unshared(held) is not held and unshared(given) is given
+    assert float(unshared(held)) == 0.125
 
 
 # ---- two devices -----------------------------------------------------------------------
