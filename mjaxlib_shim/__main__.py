@@ -1,4 +1,4 @@
-"""`python -m mjaxlib_shim [--json]`: versions and gates, what is wrong, and what mends it."""
+"""`python -m mjaxlib_shim [--json]`: versions and gates, what is wrong, and what fixes it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def table(data: dict[str, Any]) -> list[str]:
         return [*lines, "mjax can run here."]
     lines += [f"problem: {line}" for line in data["problem"].splitlines()]
     return [*lines, "mjax cannot be used here.",
-            *([f"To mend it, run:\n  {data['remedy']}"] if data["remedy"] else [])]
+            *([f"To fix it, run:\n  {data['remedy']}"] if data["remedy"] else [])]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

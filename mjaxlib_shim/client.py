@@ -3,7 +3,7 @@
 Making the first client also registers process-wide states. Without these, old jaxlibs
 abort: jaxlib's C++ expects that jax has registered them.
 
-mjax and jax can share a process, whichever is imported first. A shim cannot mend one thing:
+mjax and jax can share a process, whichever is imported first. A shim cannot fix one thing:
 jaxlib 0.7.2 to 0.9.1 fix at the first transfer which types they take. A program that uses
 both must then import jax before mjax's first transfer; otherwise jax's jit refuses jax's
 own literals.

@@ -184,7 +184,7 @@ def findings_of(
 
 
 def command(findings: Sequence[Finding]) -> str | None:
-    """The command that mends it all.
+    """The command that fixes all of it.
 
     Args:
       findings: the findings.

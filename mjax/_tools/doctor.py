@@ -1,4 +1,4 @@
-"""`python -m mjax [--json]`: what is installed and set, what is wrong, and what mends it.
+"""`python -m mjax [--json]`: what is installed and set, what is wrong, and what fixes it.
 
 Standard library only, but for what runs in a process of its own (`facts`): this works where jaxlib
 or NumPy does not.
@@ -36,7 +36,7 @@ _SAID = {"mjax": "mjax cannot be imported", _SETTINGS: "the settings cannot be r
 _USAGE = """%(prog)s [-h] [--json]
        %(prog)s trace ..."""
 _DESCRIPTION = (
-    "Says what is installed and set, what is wrong, and which command mends it. It works where "
+    "Says what is installed and set, what is wrong, and which command fixes it. It works where "
     "mjax cannot be imported, too. The exit status is 0 if mjax can be used here, and else 1.")
 _EPILOG = ("Another command, `python -m mjax trace script.py` or `python -m mjax trace -m module`, "
            "runs a program and says what was traced and compiled, where, how long, and why again.")

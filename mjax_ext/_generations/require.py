@@ -120,7 +120,7 @@ def _check_jaxlib(generation: str, jaxlib: Any) -> None:
         raise GenerationError(msg, generation) from None
     if not wanted.contains(installed, prereleases=True):
         msg = (f"{call}: jaxlib {installed} is installed, which is not {jaxlib}. "
-               f"pip install 'jaxlib{wanted}' mends it. {about}")
+               f"pip install 'jaxlib{wanted}' fixes it. {about}")
         raise GenerationError(msg, generation)
 
 

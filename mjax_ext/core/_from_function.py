@@ -47,7 +47,7 @@ def primitive_from_function(name: str, f: Callable[..., Any], *, multiple_result
     - **Effects.** The equation has those of `f`'s program, and transformations ask their policies.
       `f` may make references, but none can be an operand.
     - `f` may close over arrays. It must not close over traced values, nor name axes of `vmap` or
-      `shard_map`: collectives belong into the function that applies the primitive.
+      `shard_map`: collectives belong in the function that applies the primitive.
 
     Args:
       name: the primitive's name.
@@ -149,7 +149,7 @@ class _Derived:
             *[set().union(*(named_axes(eqn.params) for eqn in jaxpr.eqns))])
         if named:
             raise LazyTypeError(lambda: (
-                f"{who} names the axes {', '.join(map(str, named))}. Collectives belong into the "
+                f"{who} names the axes {', '.join(map(str, named))}. Collectives belong in the "
                 "function that applies the primitive."))
         return without_references(jaxpr)
 

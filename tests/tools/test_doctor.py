@@ -132,7 +132,7 @@ def test_reports(tmp_path, name):
     assert ("mjax can run here." in lines) == usable
     assert ("mjax cannot be used here." in lines) == (not usable)
     if not usable:
-        assert lines[-2:] == ["To mend it, run:", f"  {remedy}"]
+        assert lines[-2:] == ["To fix it, run:", f"  {remedy}"]
     assert not (environment.site / "jax" / "__init__.py.imported").exists()
 
 
