@@ -157,6 +157,17 @@ def donating(m: Any) -> Timed:
     return Timed(run, run)
 
 
+def donating_with_float(m: Any) -> Timed:
+    """Times calls of a jitted step that donates its state, an array, and takes a Python float."""
+    f, state = m.jit(lambda a, rate: m.lax.mul(a, rate), donate_argnums=0), [m.device_put(X)]
+
+    def run() -> Any:
+        state[0] = f(state[0], 1.0)
+        return state[0]
+
+    return Timed(run, run)
+
+
 def counting(m: Any) -> Timed:
     """Times calls of a jitted function with an array and a Python float that is new each time."""
     f, x, numbers = m.jit(lambda x, y: m.lax.mul(x, y)), m.device_put(X), itertools.count()
@@ -349,6 +360,7 @@ ROWS = [
         lambda m, p: Pair(m.lax.neg(p.b), m.lax.neg(p.a)),
         lambda m: (Pair(*arrays(2)(m)),))),
     Row("jit call, donating two of three", 1.1, donating),
+    Row("jit call, donating, and a float", 1.1, donating_with_float),
     Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
     Row("jit call, array and new float", 1.1, counting),

@@ -68,7 +68,7 @@ def fused(f: F | None = None, *, values: Sequence[str] = (), static_argnames: Se
     positions = frozenset(i for i, n in enumerate(code.co_varnames[: code.co_argcount])
                           if n in names)
     caches = Caches()
-    short = ShortCalls(positions, names, True, caches.short)
+    short = ShortCalls(positions, names, caches.short)
 
     def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], short_key: Any,
                   given: Sequence[Any]) -> Any:

@@ -132,7 +132,7 @@ class Elementwise:
         self.plans = BoundedCache()
         #: (settings, placements of the operands) -> runners.
         self.calls = ProgramCache()
-        self.short = ShortCalls((), (), True, PlainCache())
+        self.short = ShortCalls((), (), PlainCache())
 
     def __call__(self, *args: Any) -> Any:
         return self.staged(args, {})

@@ -160,7 +160,7 @@ def shard_map(f: Callable[P, D] = _NO_FUNCTION, /, *,  # type: ignore[assignment
         mapped.region()  # refuses specs that do not fit the mesh at once
 
     caches = caches_of(f, ("shard_map", *map(_hashable, mapped[1:3]), *mapped[3:]))
-    short = ShortCalls((), (), True, caches.short)
+    short = ShortCalls((), (), caches.short)
 
     def evaluated(args: tuple[Any, ...], kwargs: dict[str, Any], key: Any, taken: Any) -> Any:
         leaves, tree = tree_flatten(args)

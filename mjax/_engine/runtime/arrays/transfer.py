@@ -184,15 +184,15 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
         # It is transferred once for all uses, so transfer guards do not apply.
         if guards.is_guarded("host_to_device"):
             with guards.unguarded():
-                known = _of_scalar(value)
+                known = own_scalar(value)
         else:
-            known = _of_scalar(value)
+            known = own_scalar(value)
         if value == value:  # NaN never finds its own entry
             _shared.add(_scalars.put(key, known))
     return known
 
 
-def _of_scalar(value: Any) -> Array:
+def own_scalar(value: Any) -> Array:
     """A scalar as an array of its own; those of the commonest types by as few steps as possible."""
     kind = type(value)
     if kind not in SCALARS or (kind is int and not -(2**31) <= value < 2**31):

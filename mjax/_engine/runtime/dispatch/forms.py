@@ -18,7 +18,7 @@ from mjax._engine.ir.pytree import is_one_leaf, tree_structure
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import ArgumentNames, explain_failure
 from mjax._engine.runtime.arrays.placement import Placement
-from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, own_scalar
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjaxlib_shim import trees
 
@@ -33,8 +33,8 @@ _MOST = 200
 #: The greatest depth of results: Python parses at most 200 open brackets.
 _DEEPEST = 50
 _GLOBALS = {"Array": Array, "new": object.__new__, "PendingArray": PendingArray,
-            "ndarray": np.ndarray, "from_scalar": from_scalar, "exact": exact,
-            "NOT_GIVEN": NOT_GIVEN, "explain_failure": explain_failure}
+            "ndarray": np.ndarray, "from_scalar": from_scalar, "own_scalar": own_scalar,
+            "exact": exact, "NOT_GIVEN": NOT_GIVEN, "explain_failure": explain_failure}
 #: The tree of one result.
 LEAF = tree_structure(0)
 #: Text -> the function `make` that it defines.
@@ -68,12 +68,12 @@ def _is_namedtuple(kind: type) -> bool:
 class _Text:
     """The text of a taker under construction.
 
-    Args:
-      shared: whether arrays made of equal scalars may be one.
+    Attributes:
+      scalar: the name of the function that makes arrays of scalars.
     """
 
-    def __init__(self, shared: bool):
-        self.shared = shared
+    def __init__(self) -> None:
+        self.scalar = "from_scalar"
         self.lines: list[str] = []
         self.key = ["form"]
         self.values: list[str] = []
@@ -139,9 +139,9 @@ class _Text:
             self.require(f"type({name}) is ndarray")
             self.key += f"{name}.dtype", f"{name}.shape"
             self.values.append(name)
-        elif kind in SCALARS and self.shared:
+        elif kind in SCALARS:
             self.require(f"type({name}) is {self.constant(kind)}")
-            self.write(f"{name} = from_scalar({name})")
+            self.write(f"{name} = {self.scalar}({name})")
             self.leaf(name)
         elif kind is tuple or kind is list or _is_namedtuple(kind):
             self.require(f"type({name}) is {self.constant(kind)}")
@@ -194,7 +194,7 @@ def make({names}):
 
 
 def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int],
-             names: Collection[str], shared: bool) -> Taker | None:
+             names: Collection[str], donated: Collection[int | str] = ()) -> Taker | None:
     """The taker for calls of the form of this one.
 
     It is None if the call has too many parts, or parts other than arrays, scalars, None, tuples,
@@ -203,16 +203,19 @@ def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[i
     Args:
       args, kwargs: the arguments.
       places, names: which of them are static.
-      shared: whether arrays made of equal scalars may be one.
+      donated: the places and names of those that are donated; their scalars are arrays of their
+        own.
     """
-    text = _Text(shared)
+    text = _Text()
     try:
         text.require(f"len(kwargs) == {len(kwargs)}" if kwargs else "not kwargs")
         for i, (name, value) in enumerate(zip(text.positional(len(args)), args)):
+            text.scalar = "own_scalar" if i in donated else "from_scalar"
             (text.static if i in places else text.tree)(name, value)
         for key in sorted(kwargs):
             name = text.variable()
             text.write(f"{name} = kwargs[{text.constant(key)}]")
+            text.scalar = "own_scalar" if key in donated else "from_scalar"
             (text.static if key in names else text.tree)(name, kwargs[key])
     except _Unknown:
         return None

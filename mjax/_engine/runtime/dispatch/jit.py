@@ -233,8 +233,8 @@ class Jitted:
         self.shardings = bool(options.in_shardings or options.out_shardings)
         #: Whether equal scalars may share an array; not if they are donated.
         self.shared = not (options.donate_argnums or options.donate_argnames)
-        self.short = ShortCalls(options.static_argnums, options.static_argnames, self.shared,
-                                self.caches.short)
+        self.short = ShortCalls(options.static_argnums, options.static_argnames, self.caches.short,
+                                (*options.donate_argnums, *options.donate_argnames))
 
     # -- under evaluation --
 

@@ -23,7 +23,7 @@ from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure
-from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host, own_scalar
 from mjax._engine.runtime.dispatch.forms import Keyed, Taker, taker_of
 from mjax._engine.runtime.dispatch.runners import Runners
 from mjax._engine.runtime.effects.pending import PendingArray
@@ -85,17 +85,18 @@ class ShortCalls:
 
     Args:
       numbers, names: positions and names of the arguments that are static.
-      shared: whether equal scalars may share an array; not if they are donated.
       known: the function's `Caches.short`.
+      donated: positions and names of the arguments that are donated. Their scalars are arrays of
+        their own; all others may share one with equal scalars.
     """
 
-    __slots__ = ("attempts", "known", "names", "numbers", "shared", "takers")
+    __slots__ = ("attempts", "donated", "known", "names", "numbers", "takers")
 
-    def __init__(self, numbers: Collection[int], names: Collection[str], shared: bool,
-                 known: PlainCache):
+    def __init__(self, numbers: Collection[int], names: Collection[str], known: PlainCache,
+                 donated: Collection[int | str] = ()):
         self.known = known
         self.numbers, self.names = numbers, names
-        self.shared = shared
+        self.donated = donated
         #: The takers for the forms of earlier calls, and the number of forms still to be added;
         #: None before the first call, which may be the only one.
         self.takers: list[Taker] = [_no_taker]
@@ -191,7 +192,8 @@ class ShortCalls:
         if self.attempts is None:
             self.attempts = _MOST_FORMS
         elif self.attempts:
-            take = taker_of(args, kwargs, places, self.names, self.shared)
+            donated = {n + count if type(n) is int and n < 0 else n for n in self.donated}
+            take = taker_of(args, kwargs, places, self.names, donated)
             if take is None:
                 self.attempts -= 1
             elif take not in self.takers:
@@ -212,7 +214,7 @@ class ShortCalls:
             kwargs = {name: arg for name, arg in kwargs.items() if name not in self.names}
         leaves, tree = _flatten((args, kwargs) if kwargs else args, None)
         # The tree alone does not distinguish the two.
-        return _keyed((*head, bool(kwargs), tree), leaves, self.shared) or (None, ())
+        return _keyed((*head, bool(kwargs), tree), leaves, not self.donated) or (None, ())
 
     def run(self, key: Any, values: Sequence[Any], program: Runners, arrays: Sequence[Any]) -> Any:
         """The end of the long way: runs a program, and adds an entry if the call can be short.
@@ -265,7 +267,7 @@ def _arguments(x: Any, y: Any, others: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed | None:
     """The key `head` followed by these leaves, and their values for a program; None if a leaf is
-    not of the commonest classes."""
+    not of the commonest classes. Equal scalars may be one array if they are `shared`."""
     try:  # most likely they are all arrays
         return (*head, *[x._placement for x in leaves]), [x._buffer for x in leaves]
     except AttributeError:
@@ -277,9 +279,9 @@ def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed 
             key += leaf.dtype, leaf.shape
             values.append(leaf)
             continue
-        if kind in SCALARS and shared:
+        if kind in SCALARS:
             try:
-                leaf = from_scalar(leaf)
+                leaf = (from_scalar if shared else own_scalar)(leaf)
             except OverflowError:  # an int that may fit another dtype than the default
                 return None
         elif kind is not Array and kind is not PendingArray:

@@ -43,10 +43,10 @@ def given_to(take, args, kwargs):
     return take(*[*args, NOT_GIVEN, NOT_GIVEN][:2], args[2:], kwargs)
 
 
-def taken(args, kwargs=None, places=(), names=(), shared=True):
+def taken(args, kwargs=None, places=(), names=(), donated=()):
     """The parts that a call's own taker takes."""
     kwargs = kwargs or {}
-    return given_to(taker_of(args, kwargs, places, names, shared), args, kwargs)
+    return given_to(taker_of(args, kwargs, places, names, donated), args, kwargs)
 
 
 def test_values_are_in_the_order_of_the_leaves():
@@ -74,15 +74,21 @@ def test_calls_of_other_forms_are_not_taken():
         ((Registered(X, Y),), {}), ((Tagged(X, Y, "a"),), {}), ((Tagged(X, Y, "b"),), {}),
         ((collections.OrderedDict(a=X, b=Y),), {}), ((collections.OrderedDict(b=X, a=Y),), {}),
         ((collections.defaultdict(list, a=X, b=Y),), {})]
-    takers = [taker_of(args, kwargs, (), (), True) for args, kwargs in forms]
+    takers = [taker_of(args, kwargs, (), ()) for args, kwargs in forms]
     assert len(set(takers)) == len(forms)
     for i, take in enumerate(takers):
         for j, (args, kwargs) in enumerate(forms):
             assert (given_to(take, args, kwargs) is None) == (i != j), (forms[i], forms[j])
     for other in ({1: X}, 1j, "word", [X] * 300,
                   {"a": {1: X}}, np.array([X], object)[0].dtype):
-        assert taker_of((other,), {}, (), (), True) is None
-    assert taker_of((2.0,), {}, (), (), False) is None  # a donated scalar is an array of its own
+        assert taker_of((other,), {}, (), ()) is None
+
+
+def test_donated_scalars_are_arrays_of_their_own():
+    shared = from_scalar(2.5)
+    for donated in ((), (0,), ("k",), (0, "k")):
+        _, values = taken((2.5, [2.5]), {"k": (2.5,)}, donated=donated)
+        assert [v is shared._buffer for v in values] == [0 not in donated, True, "k" not in donated]
 
 
 def test_keys_tell_static_values_apart():
@@ -98,7 +104,7 @@ def test_arrays_that_are_computed_aside_are_of_the_form():
     """Their takers are those of arrays; they wait for the buffers."""
     go = threading.Event()
     aside = mjax.jit(lambda x: mjax.pure_callback(lambda x: go.wait(60) and x, x, x))
-    take = taker_of(((X,),), {}, (), (), True)
+    take = taker_of(((X,),), {}, (), ())
     pending = aside(X)
     assert type(pending) is PendingArray
     threading.Timer(0.05, go.set).start()

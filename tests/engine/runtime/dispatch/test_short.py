@@ -193,6 +193,24 @@ def test_calls_are_short_once_they_are_known(long_calls):
     assert not long_calls
 
 
+def test_calls_that_donate_and_take_scalars_are_short(long_calls):
+    step = mjax.jit(lambda s, rate, *, k: {"w": s["w"] * rate, "n": s["n"] + 1, "k": k + 1},
+                    donate_argnums=0, donate_argnames="k")
+    last = mjax.jit(lambda rate, w: w * rate, donate_argnums=-1)
+    for turn in range(4):
+        state = {"w": mjax.device_put(X), "n": 3}
+        out = step(state, 2.0, k=3)
+        np.testing.assert_array_equal(out["w"], X * 2)
+        assert int(out["n"]) == 4 and int(out["k"]) == 4 and state["w"].is_deleted()
+        w = mjax.device_put(X)
+        np.testing.assert_array_equal(last(2.0, w), X * 2)
+        assert w.is_deleted() and float(last(3.0, 2.0)) == 6.0
+        assert int(mjax.lax.add(3, 3)) == 6 and float(mjax.lax.add(2.0, 2.0)) == 4.0
+        if turn < 2:
+            long_calls.clear()
+    assert not long_calls
+
+
 def test_calls_under_alternating_settings_stay_short(long_calls):
     f = mjax.jit(lambda x, n: x + n, static_argnums=1)
     host = np.arange(3)
