@@ -268,3 +268,16 @@ def test_results_of_callbacks_are_compared_with_their_types():
         given[:] = [wrong]
         with pytest.raises(RuntimeError, match=text):
             np.asarray(f(X))
+
+
+@pytest.mark.parametrize("avals, function, error, text", [
+    (lambda avals: [], lambda x: (x,), ValueError, "operand_avals has 0 entries for 1 operand"),
+    (lambda avals: [core.ShapedArray((4000,), X.dtype)], lambda x: (x,), TypeError,
+     r"operand 0 has the type tensor<4xf32>, not that of float32\[4000\]"),
+    (lambda avals: avals, 3, TypeError, "callback must be a function, got 3"),
+])
+def test_operands_of_callbacks_are_compared_with_their_types(avals, function, error, text):
+    p = make("called", lambda ctx, x: mlir.emit_python_callback(
+        ctx, function, None, [x], avals(ctx.avals_in), ctx.avals_out, has_side_effect=False)[0])
+    with pytest.raises(error, match=text):
+        mjax.jit(p.bind)(X)

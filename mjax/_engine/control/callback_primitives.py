@@ -20,7 +20,7 @@ from mjax._engine.base.errors import (
 )
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import counted
+from mjax._engine.base.util import check_count, counted
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
@@ -150,7 +150,9 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
       returns an object to keep in the third place; mjax keeps it itself.
 
     Raises:
-      ValueError: `partitioned` with results, or with a token in a program over several devices.
+      ValueError: `partitioned` with results, or with a token in a program over several devices;
+        there are more or fewer types than operands.
+      TypeError: an operand does not have its type, or the callback is not a function.
       NotImplementedError: `partitioned` in such a program, before jaxlib 0.6.0; or the module is
         for another platform.
       XlaRuntimeError: when the program runs: the callback fails, or returns something else.
@@ -171,6 +173,15 @@ def emit_python_callback(ctx: Any, callback: Callable[..., Any], token: Any,
 
     Source: the public interface of `jax.interpreters.mlir.emit_python_callback`.
     """
+    check_count("emit_python_callback", "operand_avals", operand_avals, operands, "operand")
+    if not callable(callback):
+        msg = f"emit_python_callback: callback must be a function, got {describe_value(callback)}."
+        raise TypeError(msg)
+    for i, (value, aval) in enumerate(zip(operands, operand_avals, strict=True)):
+        if getattr(value, "type", None) != ctx.module_context.type_of(aval):
+            msg = (f"emit_python_callback: operand {i} has the type "
+                   f"{getattr(value, 'type', type(value).__name__)}, not that of {aval}.")
+            raise TypeError(msg)
     return _emit(ctx, _checked(ctx.primitive, callback, result_avals), token, operands,
                  operand_avals, result_avals, has_side_effect, partitioned)
 
