@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FunctionType
+from contextlib import contextmanager
 from typing import Any
 
-from mjax._engine.base.folding import boundary, is_engine_file
+from mjax._engine.base.folding import boundary
 from mjax._engine.base.monitoring import COMPILE, LOWER, TRACE
 from mjax._engine.base.records import Record
 from mjax._engine.base.util import counted
 from mjax._engine.ir.source import current_traceback, summarize
 from mjax._engine.runtime.dispatch.spans import guards, recorders
-from mjax._engine.tracing.flat import describe_function, function_name, is_partial
-from mjax._tools.spans import Span, read
+from mjax._engine.tracing.flat import describe_function, function_name
+from mjax._tools.spans import Span, kind_of, read
 
 _PHASES = {TRACE: "trace", LOWER: "lower", COMPILE: "compile"}
 #: Reasons that a row of the table shows.
 _SHOWN = 3
-#: The number of functions, each of which wraps the next, that are told apart.
-_WRAPPED = 50
 
 
 class TraceRow(Record):
@@ -220,48 +216,6 @@ def trace_report() -> Iterator[TraceReport]:
         report._finish()
 
 
-def _kind(function: Any) -> tuple[Any, ...]:
-    """What functions have in common that are defined anew: the code of each that one wraps, and
-    what transformations and `partial` were given, as far as it can be compared."""
-    parts: list[Any] = []
-    for _ in range(_WRAPPED):
-        if function is None:
-            break
-        if is_partial(function):
-            parts += _compared(function.args, *sorted(function.keywords.items()))
-            function = function.func
-        else:
-            parts += _code(function)
-            function = getattr(function, "__wrapped__", None)
-    return tuple(parts)
-
-
-def _code(function: Any) -> list[Any]:
-    """The code of a function, and what one of a transformation closes over."""
-    codes, held = [], []
-    waiting = [function]
-    for inner in waiting:
-        code = getattr(inner, "__code__", None)
-        if code in codes:
-            continue
-        codes.append(code or function_name(inner))
-        if code is not None and is_engine_file(code.co_filename):
-            values = inspect.getclosurevars(inner).nonlocals.values()
-            waiting += [v for v in values if isinstance(v, FunctionType)
-                        and is_engine_file(v.__code__.co_filename)]
-            held += [v for v in values if not callable(v)]
-    return [*codes, *_compared(*held)]
-
-
-def _compared(*values: Any) -> list[Any]:
-    found = []
-    for value in values:
-        with suppress(TypeError):  # it is not hashable
-            hash(value)
-            found.append(value)
-    return found
-
-
 class _NoRetrace:
     """Refuses second traces, of this thread, of functions that are not the library's."""
 
@@ -274,7 +228,7 @@ class _NoRetrace:
         if threading.get_ident() != self._thread or (
                 getattr(function, "__module__", None) or "").startswith("mjax."):
             return
-        kind = _kind(function)
+        kind = kind_of(function)
         if not reasons and kind not in self._traced:
             self._traced.add(kind)
             return

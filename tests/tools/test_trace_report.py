@@ -151,6 +151,17 @@ def test_failed_traces_end_their_spans():
     assert _row(report, "bad").traces == 1 and _row(report, "outer").compilations == 1
 
 
+def test_functions_that_are_defined_anew_say_so():
+    with mjax.debug.trace_report() as report:
+        for n in range(3):
+            mjax.jit(lambda x, n=n: x * n)(2.0)
+        mjax.jit(jnp.sin)(2.0), mjax.jit(mjax.grad(jnp.sin))(2.0)
+    anew, others = _row(report, "<lambda>"), [r for r in report.rows if r.function != "<lambda>"]
+    assert anew.traces == 3 and len(anew.reasons) == 2
+    assert all("defined or decorated anew for each call" in reason for reason in anew.reasons)
+    assert others and not any(row.reasons for row in others)
+
+
 def test_a_trace_that_was_not_kept_is_a_reason():
     f = _function()
     with mjax.debug.trace_report() as report:

@@ -88,7 +88,7 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
         raise RuntimeError(msg)
     flat = FlatFunction(with_static(f, call.static), call.tree)
     info = names_of(f, call)
-    facts = (caches and caches.traces, key, info)
+    facts = (caches and caches.traces, key, info, f)
     with timed("Finished tracing %s for jit in %.6f s", function_name(f), TRACE, facts) as span:
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
         if recorders:

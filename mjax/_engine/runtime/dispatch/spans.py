@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from mjax._engine.ir.source import current_traceback
 
 #: A report finds the reasons here. A trace has the cache of its function, its key there, the names
-#: of its arguments, and the jaxpr unless it failed. A call that may be compiled for other devices
-#: has the cache, the key, the function and the call without its leaves.
+#: of its arguments, the function, and the jaxpr unless it failed. A call that may be compiled for
+#: other devices has the cache, the key, the function and the call without its leaves.
 Facts = tuple[Any, ...]
 
 
