@@ -14,8 +14,8 @@ from mjax_ext import _manifest
 from mjax_ext._generations import snapshot, surface
 from mjax_ext._generations.module_text import modules_of
 from tests.ext.test_names import HOMES, groups
+from tests.generations.test_breaking import SEEN
 
-SEEN = surface.observe_all()
 ROWS = _manifest.rows()
 
 

@@ -13,11 +13,11 @@ from mjax_ext._audit.homes import HOMES
 from mjax_ext._audit.jax_names import table
 from mjax_ext._generations.breaking import breaks_of_signature
 from mjax_ext._generations.facades import FACADES, PARAMS, PROMISED, SIGNATURES
-from mjax_ext._generations.surface import observe
 from tests.ext.test_names import groups
+from tests.generations.test_breaking import SEEN
 
 ROWS = _manifest.of("v1")
-HEAD = observe()
+HEAD = SEEN[None]
 #: Frozen names without evidence -> the reason.
 NEEDED = {
     "jaxlibs": "it is part of the promise",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -129,7 +130,7 @@ def test_sem_of_complex_numbers() -> None:
         assert stats.sem(x, nan_policy=policy).dtype == np.complex64
 
 
-KDE = stats.gaussian_kde(np.arange(4.0))
+kde = functools.cache(lambda: stats.gaussian_kde(np.arange(4.0)))
 
 
 @pytest.mark.parametrize(("error", "text", "use"), [
@@ -139,13 +140,14 @@ KDE = stats.gaussian_kde(np.arange(4.0))
     (ValueError, "weights must be of shape (3,)",
      lambda: stats.gaussian_kde(np.arange(3.0), weights=np.ones(2))),
     (ValueError, "bw_method should be", lambda: stats.gaussian_kde(np.arange(3.0), "wide")),
-    (ValueError, "points have dimension 2, dataset has dimension 1", lambda: KDE(np.ones((2, 3)))),
-    (ValueError, "mean must be of shape (1,)", lambda: KDE.integrate_gaussian(np.ones(2), 1.0)),
-    (ValueError, "the bounds must be scalars", lambda: KDE.integrate_box_1d(np.ones(2), 1.0)),
+    (ValueError, "points have dimension 2, dataset has dimension 1",
+     lambda: kde()(np.ones((2, 3)))),
+    (ValueError, "mean must be of shape (1,)", lambda: kde().integrate_gaussian(np.ones(2), 1.0)),
+    (ValueError, "the bounds must be scalars", lambda: kde().integrate_box_1d(np.ones(2), 1.0)),
     (ValueError, "not the same dimensionality",
-     lambda: KDE.integrate_kde(stats.gaussian_kde(rng.normal(size=(2, 5))))),
-    (NotImplementedError, "use integrate_box_1d", lambda: KDE.integrate_box(0.0, 1.0)),
-    (NotImplementedError, "Make another one with bw_method", lambda: KDE.set_bandwidth(1.0)),
+     lambda: kde().integrate_kde(stats.gaussian_kde(rng.normal(size=(2, 5))))),
+    (NotImplementedError, "use integrate_box_1d", lambda: kde().integrate_box(0.0, 1.0)),
+    (NotImplementedError, "Make another one with bw_method", lambda: kde().set_bandwidth(1.0)),
     (ValueError, "nan_policy must be", lambda: stats.mode(np.ones(2), nan_policy="wave")),
     (NotImplementedError, "nan_policy='omit' is not implemented",
      lambda: stats.rankdata(np.ones(2), nan_policy="omit")),
