@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,12 +21,19 @@ if _FLAG not in os.environ.get("XLA_FLAGS", ""):
 
 
 @pytest.fixture
-def small_heap() -> Iterator[None]:
+def small_heap() -> None:
     """The collector sees what the test makes alone: to look for leaks takes long in a full heap."""
+    _freeze()
+
+
+def pytest_collection_finish() -> None:
+    """The collector passes over the tests, of which there are thousands, and their modules."""
+    _freeze()
+
+
+def _freeze() -> None:
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
