@@ -188,7 +188,7 @@ def _check_links(session):
 #: What `quick` runs: the tables of primitives and of the NumPy front end take minutes, and so do
 #: programs over several devices, of which it has a few.
 QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", "tests/ext",
-         "tests/test_pages.py",
+         "tests/test_pages.py", "tests/test_docstrings.py",
          "tests/shim", "tests/engine/primitives/test_registry.py",
          *(f"tests/engine/{layer}" for layer in (
              "base", "ir", "lowering", "runtime", "tracing", "transforms",
@@ -198,7 +198,8 @@ QUICK = ["tests/test_tiny.py", "tests/test_errors.py", "tests/test_imports.py", 
                  "reverse.py::test_values_and_types"))))]
 #: Files of these folders that are not among them, but for the tests that `QUICK` names.
 NOT_QUICK = [f"tests/{name}.py" for name in (
-    "shim/test_distributed", "ext/test_authors_guide", "engine/transforms/test_compositions",
+    "shim/test_distributed", "ext/test_authors_guide", "ext/test_check_cost",
+    "ext/check/test_engine", "engine/transforms/test_compositions",
     "engine/transforms/test_jacobian", "engine/transforms/test_recomputation",
     "engine/transforms/test_reverse", *(f"engine/runtime/{name}" for name in (
         "test_array_shards", "test_exit", "test_xla_errors", "test_sharded_effects",
@@ -210,13 +211,14 @@ NOT_QUICK = [f"tests/{name}.py" for name in (
 
 @nox.session
 def quick(session):
-    """Before each commit, under 90 s: lint, and the tests of everything but the tables.
+    """Before each commit, under 90 s: lint, types of public names, all tests but the tables'.
 
     Those of the tables are collected at least: what they import is there. `test_imports` looks at
     benchmarks, examples and the tests beside jax.
     """
-    _install(session, "test", "lint", jaxlib=_newest_here(session))
+    _install(session, "test", "lint", "types", jaxlib=_newest_here(session))
     _lint(session)
+    session.run("python", "-m", "tests.typed", "shares")
     names = session.run("python", "-m", "pytest", "--collect-only", "-q", silent=True)
     if moving := re.findall(r"^.* at 0x.*$", names, re.MULTILINE):
         session.error("\n".join(["pytest-xdist needs names without addresses:", *moving]))
