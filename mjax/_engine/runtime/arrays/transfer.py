@@ -70,8 +70,10 @@ class _Shared:
 
 _shared = _Shared()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
-#: The commonest types of scalars: fast path of `from_scalar`.
-SCALARS = frozenset({bool, int, float, np.float32, np.int32, np.bool_})
+#: Types of scalars whose equal values are told apart without a text: fast path of `from_scalar`.
+SCALARS = frozenset({
+    bool, int, float, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
+    np.uint32, np.uint64, np.float16, np.float32, np.float64})
 
 
 def to_array(value: Any, shared: bool = True) -> Array:

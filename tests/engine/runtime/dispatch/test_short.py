@@ -211,6 +211,21 @@ def test_calls_that_donate_and_take_scalars_are_short(long_calls):
     assert not long_calls
 
 
+def test_calls_with_numpy_scalars_are_short(long_calls):
+    f = mjax.jit(lambda x, y: (x + y).dtype.itemsize + y)
+    kinds = (np.bool_, np.int8, np.int64, np.uint32, np.float16, np.float64)
+    for wide in (False, True):
+        with mjax.enable_x64(wide):
+            expected = [f(X, kind(1)) for kind in kinds]
+            for turn in range(3):
+                out = [f(X, kind(1)) for kind in kinds]
+                if turn == 0:
+                    long_calls.clear()
+                assert [o.aval for o in out] == [e.aval for e in expected]
+                np.testing.assert_array_equal([*map(float, out)], [*map(float, expected)])
+    assert not long_calls
+
+
 def test_calls_under_alternating_settings_stay_short(long_calls):
     f = mjax.jit(lambda x, n: x + n, static_argnums=1)
     host = np.arange(3)
