@@ -42,7 +42,7 @@ from mjax._engine.runtime.dispatch.nan_checks import checked, nan_checks_enabled
 from mjax._engine.runtime.dispatch.references import with_references
 from mjax._engine.runtime.dispatch.user_types import has_packed, of_arrays, with_packed
 from mjax._engine.runtime.effects.background import before_donating, holds_caller, in_background
-from mjax._engine.runtime.effects.tokens import thread_tokens, token_placement
+from mjax._engine.runtime.effects.tokens import awaited_at_exit, thread_tokens, token_placement
 from mjax._engine.tracing.reference import RefPlacement
 from mjaxlib_shim import guards
 
@@ -127,10 +127,12 @@ def _execute(loaded: Loaded) -> Callable[..., Any]:
     if len(program.devices) == 1:
         return execute
     if not program.place.sharding.is_fully_addressable:
-        execute = in_turn(execute)
-    elif program.platform == "cpu" and (
+        return refuse_deleted(in_turn(execute))
+    if program.platform == "cpu" and (
             loaded.has_collectives or not loaded.lowered.host_callbacks):
         execute = few_at_a_time(execute, loaded.has_collectives)
+    if loaded.lowered.host_callbacks and not program.jaxpr.effects:
+        execute = awaited_at_exit(execute)
     return refuse_deleted(execute)
 
 

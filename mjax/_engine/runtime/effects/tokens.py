@@ -3,7 +3,9 @@
 Executions are asynchronous. For each name of ordered effects a thread has one token: an array
 without elements. Its last execution with such effects returns it, and the next one takes it. An
 execution with unordered effects leaves an output token, which is ready when it is done.
-`effects_barrier` waits for all tokens of a thread; exit waits for those of all threads.
+`effects_barrier` waits for all tokens of a thread; exit waits for those of all threads. It also
+waits for programs over several devices that call Python without effects: without an interpreter
+they would abort or hang the process.
 
 Source: JEP 10657, "Sequencing side-effects in JAX".
 """
@@ -11,18 +13,20 @@ Source: JEP 10657, "Sequencing side-effects in JAX".
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import sys
 import threading
 import traceback
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.thread import thread
 from mjax._engine.ir.types import token_buffer_aval
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
@@ -30,6 +34,7 @@ from mjax._engine.runtime.arrays.transfer import move, put
 from mjax._engine.runtime.effects.exiting import end_daemons
 from mjax._engine.runtime.xla_errors import is_delivered, raise_original
 from mjaxlib_shim import guards
+from mjaxlib_shim.executables import ResultsAndToken
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mjax")
 #: So many executions may be under way before the oldest is awaited.
 _MOST_OUTPUTS = 64
+#: Tokens of programs over several devices that call Python and have no effects, oldest first.
+_calling: deque[Any] = deque()
 
 
 class ThreadTokens:
@@ -222,6 +229,29 @@ def effects_barrier() -> None:
         thread_tokens().barrier()
 
 
+def awaited_at_exit(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """`execute_sharded` of a program that calls Python and has no effects, awaited at exit."""
+
+    def noting(buffers: Sequence[Any], with_tokens: bool = False) -> Any:
+        results = execute(buffers, with_tokens=True)
+        token = results.consume_token()
+        _calling.append(token)
+        # In a callback it does not wait: the program that calls it may be the oldest.
+        if len(_calling) > _MOST_OUTPUTS and not thread.in_callback:
+            _await_oldest()
+        return ResultsAndToken(results, token) if with_tokens else results
+
+    return noting
+
+
+def _await_oldest() -> None:
+    oldest = _calling[0]
+    with contextlib.suppress(Exception):  # errors are raised where results are read
+        oldest.block_until_ready()
+    with contextlib.suppress(ValueError):  # another thread may have removed it
+        _calling.remove(oldest)
+
+
 def settle_all() -> None:
     """Waits for background programs of all threads."""
     for _, tokens in list(_all):
@@ -238,4 +268,6 @@ def _await_all() -> None:
             print("mjax: an effect failed in a computation that was not awaited:",
                   file=sys.stderr)
             traceback.print_exc()
+    while _calling:
+        _await_oldest()
     end_daemons()

@@ -427,3 +427,28 @@ def test_programs_without_ordered_effects_take_no_tokens(log):
     g = mjax.jit(lambda x: x + 1).lower(1)
     assert f.as_text().count("!stablehlo.token") == g.as_text().count("!stablehlo.token") == 0
     assert np.asarray(f.compile()(1)) == 2
+
+
+@pytest.mark.parametrize("how", ["whole", "pieces", "several"])
+def test_programs_over_devices_that_call_python_are_awaited(how):
+    """Without the interpreter they abort or hang the process (seen on every jaxlib)."""
+    process = run("""
+        mesh = mjax.sharding.Mesh(np.array(mjax.devices()), ("i",))
+        x = mjax.device_put(np.arange(8.0, dtype="float32"), mjax.NamedSharding(mesh, mjax.P("i")))
+
+        def slow(x):
+            time.sleep(0.1)
+            return np.asarray(x) * 2
+
+        def called(x):
+            return mjax.pure_callback(slow, mjax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        how = sys.argv[1]
+        f = mjax.jit(called if how != "pieces" else mjax.shard_map(
+            lambda x: lax.psum(called(x), "i"), mesh=mesh, in_specs=mjax.P("i"),
+            out_specs=mjax.P()))
+        for _ in range(3 if how == "several" else 1):
+            f(x)
+        print("the end")
+    """, how, devices=4)
+    assert process.returncode == 0 and process.stdout == "the end\n", process.stderr
