@@ -14,8 +14,8 @@ from mjax._engine.ir.types import typeof
 from mjax.sharding import Mesh, PartitionSpec
 from mjax_ext.check._application import UNOPTIMIZED, Application, Arrays, in_numpy
 from mjax_ext.check._compare import difference, tolerance
-from mjax_ext.check._derivatives import pulled
 from mjax_ext.check._operands import elements
+from mjax_ext.check._pairs import pulled
 from mjax_ext.check._run import Run
 
 _AXIS = "devices of the check"

@@ -16,7 +16,8 @@ from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import partial_eval_jaxpr
 from mjax_ext.check._application import UNOPTIMIZED, Arrays, Traced, in_numpy
 from mjax_ext.check._compare import difference, tolerance
-from mjax_ext.check._derivatives import pulled, pushed
+from mjax_ext.check._derivatives import pushed
+from mjax_ext.check._pairs import pulled
 from mjax_ext.check._run import Run
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from mjax._engine.base.errors import LazyNoDerivativeError
+from mjax._engine.base.errors import LazyNoDerivativeError, LazyNoForwardModeError
 from mjax._engine.base.records import Record
 from mjax._engine.tracing import rule_errors
 from mjax._engine.tracing.exceptions import has_rule
@@ -215,6 +215,8 @@ class Run:
         except (Stop, Refusal):
             raise
         except LazyNoDerivativeError as error:
+            if isinstance(error, LazyNoForwardModeError):
+                self.facts["reverse alone"] = True
             if self.deviates(at_fault := self.rule_named(error) or rule):
                 self.unusable[at_fault] = self._said(at_fault)
             raise Refusal(f"{what} is refused: {first_lines(error)}") from None

@@ -15,8 +15,9 @@ from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
 from mjax._engine.transforms.transpose import backward_pass
 from mjax_ext.check._application import Application, Arrays, Traced
 from mjax_ext.check._compare import difference, tolerance
-from mjax_ext.check._derivatives import described, not_differentiable, unpaired
+from mjax_ext.check._derivatives import described, not_differentiable
 from mjax_ext.check._operands import evaluable, points
+from mjax_ext.check._pairs import unpaired
 from mjax_ext.check._run import Refusal, Run, Stop
 from mjax_ext.check._slopes import digits_of, direction
 

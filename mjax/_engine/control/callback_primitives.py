@@ -337,6 +337,10 @@ def _pure_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
         f"differentiated by lax.stop_gradient of its operands.\n{applied_at(source)}"))
 
 
+pure_callback_p.deviates("jvp", "It refuses: a Python function has the derivative that is given "
+                         "around it.")
+
+
 @io_callback_p.def_jvp
 def _io_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     refuse_effects(io_callback_p, _io_type(**params)[1], "differentiable")

@@ -305,6 +305,10 @@ def _ffi_call_jvp(primals: Any, tangents: Any, *, target_name: str, **params: An
     _refuse_derivatives(target_name)
 
 
+ffi_call_p.deviates("jvp", "It refuses: a foreign function has the derivative that is given "
+                    "around it.")
+
+
 @ffi_call_p.def_transpose
 def _ffi_call_transpose(cts: Any, *args: Any, target_name: str, **params: Any) -> Any:
     _refuse_derivatives(target_name)

@@ -158,6 +158,20 @@ def test_a_wrong_rule_of_a_backward_pass(rule, function):
     assert [f.rule for f in report.findings] == [rule], report
 
 
+@pytest.mark.parametrize("factor", [1, 2])
+def test_reverse_mode_alone(factor):
+    """It is compared with differences, where there is no jvp."""
+    f = mjax.custom_vjp(lambda x: x * x * x)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * x * x * 3 * factor,))
+    (eqn,) = mjax.make_jaxpr(f)(X).eqns
+    report = check_primitive(core.primitives.custom_vjp_call_p, X, **eqn.params)
+    assert report.declared.keys() == {"jvp"}
+    assert [f.rule for f in report.findings] == ["linearize"] * (factor - 1), report
+    assert ("linearize" in report.checked) == (factor == 1)
+    if factor == 2:
+        assert "2 times what it should be" in report.findings[0].verdict
+
+
 # ---- other platforms ---------------------------------------------------------------------
 
 

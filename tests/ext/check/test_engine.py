@@ -25,6 +25,8 @@ def test_primitive(name):
         report = check_primitive(p, *examples_of(operands), **params)
         assert report.ok, report
         declared |= report.declared
+        refused = "jvp" not in report.checked and " is refused: " in str(report)
+        assert not refused or "jvp" in report.declared, report
     assert declared == p.exceptions, report
 
 

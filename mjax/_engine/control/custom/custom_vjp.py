@@ -245,6 +245,10 @@ class VJPCall(Call):
         return ct
 
 
+# After the frame, whose rules would take it back.
+custom_vjp_call_p.deviates("jvp", "Its user's rule is for reverse mode alone.")
+
+
 def _tree_differences(expected: Any, given: Any) -> str:
     """The missing and the superfluous entries of a tuple of cotangents."""
     wanted = {keystr(path): aval for path, aval in tree_flatten_with_path(expected)[0]}
