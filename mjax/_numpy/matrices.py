@@ -16,7 +16,13 @@ from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.convert import convert
 from mjax._engine.primitives.elementwise import constant_like as _c
 from mjax._engine.primitives.iota import iota_p
-from mjax._engine.primitives.shapes import array_of, broadcast_in_dim_p, reshape, transpose
+from mjax._engine.primitives.shapes import (
+    array_of,
+    broadcast_in_dim_p,
+    expand_dims,
+    reshape,
+    transpose,
+)
 from mjax._engine.primitives.slicing import diagonal as diagonal_of_square
 from mjax._engine.primitives.slicing import pad_p, slice_p
 from mjax._engine.tracing.interpreter import Tracer
@@ -359,7 +365,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
     Args:
       a: array of at least two axes.
-      offset: which diagonal.
+      offset: which diagonal; it may be traced.
       axis1: the axis of rows.
       axis2: the axis of columns.
       dtype: dtype of the sum.
@@ -378,6 +384,14 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
       Array(5, dtype=int32)
     """
     refuse_out("trace", out)
+    if isinstance(offset, Tracer) and not typeof(offset).shape and offset.concrete() is None:
+        # The size of the diagonal is not known, but the sum is.
+        axes = [canonicalize_axis(x, typeof(a).ndim) for x in (axis1, axis2)]
+        on = eye(*(typeof(a).shape[axis] for axis in axes), k=_diagonal_number(offset, "trace"),
+                 dtype=bool)
+        others = [i for i in range(typeof(a).ndim) if i not in axes]
+        on = expand_dims(on if axes[0] < axes[1] else on.T, others)
+        return _sum(a, axis=tuple(axes), dtype=dtype, where=on)
     return _sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -277,3 +278,16 @@ ERRORS = [
 def test_errors(error: type[Exception], text: str, use: Any) -> None:
     with pytest.raises(error, match=re.escape(text)):
         use()
+
+
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((3, 4), (0, 1)), ((4, 3), (1, 0)), ((2, 3, 4), (-1, 1))])
+def test_traces_of_traced_diagonals(shape, axes):
+    x = np.arange(math.prod(shape), dtype=np.int8).reshape(shape)
+    f = mjax.jit(lambda x, k: jnp.trace(x, k, *axes))
+    for k in (-5, -1, 0, 2, 9):
+        out = f(x, k)
+        assert out.dtype == jnp.trace(x, 0, *axes).dtype
+        np.testing.assert_array_equal(out, np.trace(x, k, *axes))
+    with pytest.raises(TypeError, match="trace: k must be an integer"):
+        f(x, 1.0)
