@@ -13,6 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+import ml_dtypes
 import numpy as np
 
 from mjax._engine.base.errors import (
@@ -206,6 +207,17 @@ def i64_attr(value: int) -> Any:
             raise
         msg = f"i64_attr: {value} does not fit in a signed integer of 64 bits."
         raise OverflowError(msg) from None
+
+
+def in_bytes(aval: Any) -> Any:
+    """The type in which arrays are joined and sorted: XLA on CPU ends the process when it joins
+    numbers of two bits, and sorts them wrongly (`jax` has that too)."""
+    wide = _IN_BYTES.get(aval.dtype)
+    return aval if wide is None else aval.update(dtype=wide)
+
+
+_IN_BYTES = {np.dtype(getattr(ml_dtypes, name)): np.dtype(wide)
+             for name, wide in (("int2", "int8"), ("uint2", "uint8")) if hasattr(ml_dtypes, name)}
 
 
 def array_attr(values: Sequence[Any]) -> Any:

@@ -11,7 +11,16 @@ from mjax._engine.base.util import canonicalize_axis
 from mjax._engine.ir.schema import Ints
 from mjax._engine.ir.types import ShapedArray, has_array_type, typeof
 from mjax._engine.primitives.along_axis import batched_alike, define_batching_along
-from mjax._engine.primitives.emit import broadcast_ir, i64_attr, ir_type, op, reshape_ir, slice_ir
+from mjax._engine.primitives.emit import (
+    broadcast_ir,
+    hlo,
+    i64_attr,
+    in_bytes,
+    ir_type,
+    op,
+    reshape_ir,
+    slice_ir,
+)
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import check_axis, insert, reduce_sum, reshape
 from mjax._engine.primitives.tangents import aval_of, define_jointly_linear, instantiate
@@ -66,16 +75,22 @@ def _concatenate_type(*operands: Any, dimension: int) -> ShapedArray:
 def _concatenate_lowering(ctx: Any, *operands: Any, dimension: int) -> Any:
     mctx, out = ctx.module_context, ctx.avals_out[0]
     values, avals = mctx.whole_along(dimension, operands), list(ctx.avals_in)
+    wide, out_type = in_bytes(out), ctx.out_types[0]
+    if wide is not out:
+        avals, out_type = list(map(in_bytes, avals)), ir_type(wide)
+        values = [hlo.convert(ir_type(a), v) for a, v in zip(avals, values, strict=True)]
     # XLA compiles very many operands at once slowly; a tree of small ones runs as fast.
     while len(values) > 16:
         groups = [slice(i, i + 16) for i in range(0, len(values), 16)]
-        joined = [out.update(shape=(*out.shape[:dimension],
-                                    sum(a.shape[dimension] for a in avals[g]),
-                                    *out.shape[dimension + 1 :])) for g in groups]
+        joined = [wide.update(shape=(*out.shape[:dimension],
+                                     sum(a.shape[dimension] for a in avals[g]),
+                                     *out.shape[dimension + 1 :])) for g in groups]
         values = [_concatenate_ir(ir_type(a), values[g], dimension)
                   for a, g in zip(joined, groups, strict=True)]
         avals = joined
-    return mctx.whole_along(dimension, [_concatenate_ir(ctx.out_types[0], values, dimension)])
+    result = _concatenate_ir(out_type, values, dimension)
+    return mctx.whole_along(dimension, [
+        result if wide is out else hlo.convert(ctx.out_types[0], result)])
 
 
 @concatenate_p.def_transpose

@@ -20,7 +20,16 @@ from mjax._engine.ir.sizes import beyond
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.along_axis import define_batching_along
 from mjax._engine.primitives.comparing import compare_ir, parts_ir
-from mjax._engine.primitives.emit import constant, dense_i64, hlo, i64_attr, ir, ir_type, op
+from mjax._engine.primitives.emit import (
+    constant,
+    dense_i64,
+    hlo,
+    i64_attr,
+    in_bytes,
+    ir,
+    ir_type,
+    op,
+)
 from mjax._engine.primitives.gather import take_along_axis
 from mjax._engine.primitives.iota import broadcasted_iota
 from mjax._engine.primitives.rev import rev
@@ -62,9 +71,15 @@ def _sort_type(*operands: Any, dimension: int, is_stable: bool, num_keys: int) -
 @sort_p.def_lowering
 def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, num_keys: int
                    ) -> Any:
-    sort = hlo.SortOp(ctx.out_types, operands, is_stable=ir.BoolAttr.get(is_stable),
+    avals = list(map(in_bytes, ctx.avals_in))
+    wide = [i for i, (a, b) in enumerate(zip(avals, ctx.avals_in, strict=True)) if a is not b]
+    operands, types = list(operands), list(ctx.out_types)
+    for i in wide:
+        types[i] = ir_type(avals[i])
+        operands[i] = hlo.convert(types[i], operands[i])
+    sort = hlo.SortOp(types, operands, is_stable=ir.BoolAttr.get(is_stable),
                       dimension=i64_attr(dimension))
-    elements = [ShapedArray((), a.dtype) for a in ctx.avals_in]
+    elements = [ShapedArray((), a.dtype) for a in avals]
     comparator = sort.regions[0].blocks.append(*[ir_type(a) for a in elements for _ in "ab"])
     with ir.InsertionPoint(comparator):
         arguments = list(comparator.arguments)
@@ -73,7 +88,10 @@ def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, nu
             a, b = arguments[2 * i : 2 * i + 2]
             less = _less_ir(a, b, aval, less, ctx.platform)
         hlo.return_([less])
-    return list(sort.results)
+    results = list(sort.results)
+    for i in wide:
+        results[i] = hlo.convert(ctx.out_types[i], results[i])
+    return results
 
 
 def _less_ir(a: Any, b: Any, aval: ShapedArray, otherwise: Any, platform: str) -> Any:
@@ -236,7 +254,8 @@ _by_sorting = traced(_top_k_by_sorting, multiple_results=True)
 
 @top_k_p.def_lowering
 def _top_k_lowering(ctx: Any, x: Any, *, k: int, axis: int) -> Any:
-    if not takes_top_k(ctx.module_context.cut_by_xla):
+    narrow = ctx.avals_in[0].dtype.name in dtypes.NARROW_INTS  # wrong, or refused, by XLA on CPU
+    if narrow or not takes_top_k(ctx.module_context.cut_by_xla):
         return _by_sorting(ctx, x, k=k, axis=axis)
     aval, last, size = ctx.avals_in[0], ctx.avals_in[0].ndim - 1, i64_attr(k)
     if axis == last:

@@ -173,3 +173,19 @@ f32 = np.zeros((2, 3), np.float32)
 def test_wrong_sorts_are_refused(function, args, options, error, text):
     with pytest.raises(error, match=re.escape(text)):
         function(*args, **options)
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2"])
+def test_numbers_of_two_bits(dtype):
+    """XLA ends the process when it joins them, and sorts them wrongly; so does jax."""
+    x = np.array([1, 0, 1, 1, 0], getattr(ml_dtypes, dtype))
+    values = x.astype(np.int32)
+    for f, expected in (
+        (lambda x: lax.sort(x), np.sort(values)),
+        (lambda x: lax.sort((x, np.arange(5)), num_keys=1)[1], np.argsort(values, kind="stable")),
+        (lambda x: lax.top_k(x, 2)[0], [1, 1]),
+        (lambda x: mjax.lax.concatenate([x, x], 0), np.tile(values, 2)),
+        (lambda x: mjax.lax.concatenate([x] * 20, 0), np.tile(values, 20)),
+    ):
+        for call in (f, mjax.jit(f)):
+            np.testing.assert_array_equal(np.asarray(call(x)).astype(np.int32), expected)
