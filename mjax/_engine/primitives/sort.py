@@ -73,11 +73,11 @@ def _sort_lowering(ctx: Any, *operands: Any, dimension: int, is_stable: bool, nu
                    ) -> Any:
     avals = list(map(in_bytes, ctx.avals_in))
     wide = [i for i, (a, b) in enumerate(zip(avals, ctx.avals_in, strict=True)) if a is not b]
-    operands, types = list(operands), list(ctx.out_types)
+    values, types = list(operands), list(ctx.out_types)
     for i in wide:
         types[i] = ir_type(avals[i])
-        operands[i] = hlo.convert(types[i], operands[i])
-    sort = hlo.SortOp(types, operands, is_stable=ir.BoolAttr.get(is_stable),
+        values[i] = hlo.convert(types[i], values[i])
+    sort = hlo.SortOp(types, values, is_stable=ir.BoolAttr.get(is_stable),
                       dimension=i64_attr(dimension))
     elements = [ShapedArray((), a.dtype) for a in avals]
     comparator = sort.regions[0].blocks.append(*[ir_type(a) for a in elements for _ in "ab"])
