@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import mjax
 from mjax import lax
 from mjax._engine.tracing.primitive import Primitive
+from mjax_ext import core
 from mjax_ext.interpreters import ad, batching, mlir
 
 
@@ -112,6 +114,41 @@ def unrolled(name: str) -> Primitive:
         return other.bind(x, by=by)
 
     return p
+
+
+class Boxed(core.Tracer):
+    """A value of the parent, and nothing else."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, trace: Any, value: Any):
+        super().__init__(trace, mjax.typeof(value))
+        self.value = value
+
+
+class Boxing(core.Trace):
+    """A trace that runs everything by its parent."""
+
+    def __init__(self, parent: Any):
+        super().__init__()
+        self.parent_trace = parent
+
+    def process_primitive(self, primitive: Any, tracers: Any, params: Any, /) -> Any:
+        values = [t.value if type(t) is Boxed and t._trace is self else t for t in tracers]
+        out = primitive.bind_with_trace(self.parent_trace, values, params)
+        return [Boxed(self, o) for o in out] if primitive.multiple_results else Boxed(self, out)
+
+
+def boxed(f: Any) -> Any:
+    """The function under such a trace."""
+
+    def call(*args: Any) -> Any:
+        with core.take_current_trace() as parent:
+            trace = Boxing(parent)
+            with core.set_current_trace(trace):
+                return f(*[Boxed(trace, x) for x in args]).value
+
+    return call
 
 
 def applied(p: Primitive, count: int, **params: Any) -> Any:

@@ -4,10 +4,10 @@
 
 Each program is traced as it is, and by an engine without any check (`benchmarks.unchecked`). The
 numbers of bytecodes that ran do not depend on the machine or its load. The checks are those of
-params against schemas, of rules as they are registered, of the form of what rules return, and of
-its types; notes on errors cost nothing until a rule raises. The last column is their part; the goal
-is 3 percent of each trace. A negative part is that of an application without checks which computes
-a type that one with checks finds beside the checks' result.
+params against schemas, of operands and results against abstract evaluations, of rules as they are
+registered, of the form of what rules return, of effects, and of tracers of ended traces; notes on
+errors cost nothing until a rule raises. The last column is their part; the goal is 3 percent of
+each trace.
 
 A primitive is defined once, so that the last line, which compares its rules with each other, has no
 goal.
@@ -28,6 +28,7 @@ import mjax
 from benchmarks import unchecked
 from benchmarks.authored import (
     applied,
+    boxed,
     linear,
     product,
     rotation,
@@ -43,6 +44,7 @@ from mjax._engine.transforms.batching import BatchInterpreter
 from mjax._engine.transforms.jvp import JVPInterpreter
 from mjax._engine.transforms.linearize import LinearizeInterpreter
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter
+from mjax_ext.core import Trace
 
 GOAL = 0.03
 EQUATIONS = 100
@@ -70,6 +72,7 @@ CHECKS = [
     Check(PartialEvalInterpreter, "process", unchecked.partial_eval_process),
     Check(BatchInterpreter, "process", unchecked.batch_process),
     Check(transpose, "_transpose_equation", unchecked.transpose_equation),
+    Check(Trace, "process", unchecked.trace_process),
     Check(dce, "pruned", unchecked.pruned),
 ]
 
@@ -120,6 +123,7 @@ TRANSFORMS = {
     "vmap": lambda f: lambda *xs: mjax.vmap(f)(*(x[None] for x in xs)),
     "vmap of grad": lambda f: lambda *xs: mjax.vmap(
         mjax.grad(lambda *xs: f(*xs).sum()))(*(x[None] for x in xs)),
+    "own trace": boxed,
 }
 
 

@@ -1,30 +1,36 @@
 """The engine's applications of rules without any check, for `benchmarks.checks`.
 
-These are the same functions as the engine would have them if it trusted all rules: they unpack
-results and make tracers, but look at no form and at no type. They do type an application of a
-user's primitive, and any under vmap: this refuses operands that do not fit, as jit does. They do so
-by the cheapest lookup that can be.
+These are the same functions as the engine would have them if it trusted all rules and operands:
+they unpack results and make tracers, but look at no form, at no number and at no effect, and type
+no application. They compare tangents with primals and cotangents with operands, by identity, as
+rules may return ones that vary along fewer mesh axes: these are cast.
 """
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import Any
 
 from mjax._engine.base.thread import thread
+from mjax._engine.control.calls.call_primitive import TakesFunctions
 from mjax._engine.ir.jaxpr import Literal
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.tangents import add_tangents, zero_tangent
+from mjax._engine.tracing.evaluate import evaluation
+from mjax._engine.tracing.interpreter import call_with
 from mjax._engine.tracing.rule_errors import name_rule
-from mjax._engine.tracing.rule_results import apply_rule, types_of
+from mjax._engine.tracing.rule_results import apply_rule
 from mjax._engine.tracing.stage import StageInterpreter, StageTracer
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import vary_as
 from mjax._engine.transforms.batching import BatchTracer, _element_types
 from mjax._engine.transforms.jvp import JVPInterpreter, JVPTracer, tracer_of
 
-#: Applications that were typed: (primitive, types of operands, params).
-_typed: set[Any] = set()
-_AVAL = repeat("aval")
+
+def cast(interp: Any, out: Any, tangent: Any) -> Any:
+    """A tracer whose tangent varies along the mesh axes of its primal."""
+    wanted = typeof(out).to_tangent()
+    varying = call_with(interp.parent, vary_as, tangent, typeof(tangent), wanted)
+    return tracer_of(interp, out, tangent if varying is None else varying, typeof(out))
 
 
 def jvp_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
@@ -41,24 +47,27 @@ def jvp_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
             primals.append(arg)
             tangents.append(None)
     thread.interpreter = self.parent
-    try:
-        if len(constants) == len(primals) and not primitive.always:
+    if len(constants) == len(primals) and not primitive.always:
+        try:
             return self.parent.process(primitive, args, params)
+        finally:
+            thread.interpreter = self
+    try:
         for i in constants:
             tangents[i] = Zero(typeof(primals[i]).to_tangent())
-        if primitive.effectful:
-            primitive.declared(list(map(typeof, primals)), params, "differentiable")
-        if primitive.compared and (
-                primitive, *types_of(tangents), *params.items()) not in _typed:
-            primitive.declared(list(map(typeof, primals)), params, "differentiable")
-            _typed.add((primitive, *types_of(tangents), *params.items()))
         out, tangent = self.differentiate(primitive, primals, tangents, params)
-    finally:
         thread.interpreter = self
-    if primitive.multiple_results:
-        return [o if type(t) is Zero else tracer_of(self, o, t, o.aval)
-                for o, t in zip(out, tangent)]
-    return out if type(tangent) is Zero else tracer_of(self, out, tangent, out.aval)
+        if primitive.multiple_results:
+            return [o if type(t) is Zero else tracer_of(self, o, t, o.aval)
+                    if t.aval is o.aval else cast(self, o, t) for o, t in zip(out, tangent)]
+        if type(tangent) is Zero:
+            return out
+        aval = out.aval
+        return tracer_of(self, out, tangent, aval) if tangent.aval is aval else cast(
+            self, out, tangent)
+    except BaseException:
+        thread.interpreter = self
+        raise
 
 
 def batch_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
@@ -75,25 +84,24 @@ def batch_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
             values.append(arg)
             dims.append(None)
     thread.interpreter = self.parent
-    try:
-        if (not batched and not primitive.always and not self.names_axis(primitive, params)
-                and (primitive.frame is None or not primitive.frame.writes(params))):
+    if (not batched and not primitive.always
+            and (primitive.axis_batch is None or not self.names_axis(primitive, params))
+            and (primitive.frame is None or not primitive.frame.writes(params))):
+        try:
             return self.parent.process(primitive, args, params)
-        if primitive.effectful:
-            primitive.declared(list(map(typeof, args)), params, "batchable")
-        if (primitive, *map(getattr, args, _AVAL, args), *params.items()) not in _typed:
-            primitive.declared(list(map(typeof, args)), params, "batchable")
-            _typed.add((primitive, *map(getattr, args, _AVAL, args), *params.items()))
+        finally:
+            thread.interpreter = self
+    try:
         out, dim = self.apply(primitive, args, values, dims, params)
-    finally:
         thread.interpreter = self
-    if primitive.multiple_results:
-        return [o if d is None else BatchTracer(self, o, d, _element_types.get((o.aval, d)))
-                for o, d in zip(out, dim)]
-    if dim is None:
-        return out
-    aval = out.aval
-    return BatchTracer(self, out, dim, _element_types.get((aval, dim)))
+        if primitive.multiple_results:
+            return [o if d is None else BatchTracer(self, o, d, _element_types.get((o.aval, d)))
+                    for o, d in zip(out, dim)]
+        return out if dim is None else BatchTracer(
+            self, out, dim, _element_types.get((out.aval, dim)))
+    except BaseException:
+        thread.interpreter = self
+        raise
 
 
 def linearized(self: Any, primitive: Any, primals: Any, tangents: Any, params: Any) -> Any:
@@ -123,7 +131,7 @@ def linearized(self: Any, primitive: Any, primals: Any, tangents: Any, params: A
 
 def transpose_equation(eqn: Any, values: Any, cotangents: Any) -> None:
     """`transpose._transpose_equation`."""
-    invars, outvars, primitive, params, *_ = eqn
+    invars, outvars, primitive, params, _, _ = eqn
     if primitive.multiple_results:
         ct: Any = [cotangents.pop(v, None) for v in outvars]
         if all(c is None for c in ct):
@@ -145,6 +153,9 @@ def transpose_equation(eqn: Any, values: Any, cotangents: Any) -> None:
         raise
     for atom, operand, result in zip(invars, operands, results):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
+            if result.aval is not atom.aval:
+                varying = vary_as(result, typeof(result), atom.aval.to_cotangent())
+                result = result if varying is None else varying
             known = cotangents.get(atom)
             cotangents[atom] = result if known is None else add_tangents(known, result)
 
@@ -155,15 +166,29 @@ def partial_eval_process(self: Any, primitive: Any, args: Any, params: Any) -> A
         if type(arg) is StageTracer and arg.interp is self:
             if primitive.partial_eval is None:
                 return StageInterpreter.process(self, primitive, args, params)
-            if (primitive, *types_of(args), *params.items()) not in _typed:
-                primitive.declared(list(map(typeof, args)), params, "differentiable")
-                _typed.add((primitive, *types_of(args), *params.items()))
             return apply_rule(primitive, "partial_eval", [self, *args], params)
+    if not self.effects_known and primitive.effects_of(list(map(typeof, args)), params):
+        return StageInterpreter.process(self, primitive, args, params)
     thread.interpreter = self.parent
     try:
         return self.parent.process(primitive, args, params)
     finally:
         thread.interpreter = self
+
+
+def trace_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
+    """`core.Trace.process`; the programs of the benchmark have no functions among their params."""
+    if isinstance(primitive, TakesFunctions):
+        msg = "the programs of the benchmark call no functions"
+        raise NotImplementedError(msg)
+    thread.interpreter = evaluation
+    try:
+        out = self.process_primitive(primitive, list(args), params)
+        thread.interpreter = self
+        return out
+    except BaseException:
+        thread.interpreter = self
+        raise
 
 
 def pruned(eqn: Any, used: Any) -> Any:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from itertools import chain
 from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
-from mjax._engine.control.calls.call_primitive import CallPrimitive
+from mjax._engine.control.calls.call_primitive import TakesFunctions
 from mjax._engine.control.custom.as_functions import (
     FunctionPrimitive,
     functions_in,
     functions_of,
 )
+from mjax._engine.tracing.agreed import note, types_of
 from mjax._engine.tracing.evaluate import evaluation
-from mjax._engine.tracing.interpreter import Interpreter, Refusal, Tracer, check_alive
+from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
-from mjax._engine.tracing.rule_results import refuse_other_count, types_of
+from mjax._engine.tracing.rule_results import refuse_other_count
+
+#: Traces of users that have ended, and that something refers to: maybe tracers that escaped. Those
+#: of the engine are refused by interpreters below, as under the engine's own transformations.
+_ended: set[weakref.ref[Any]] = set()
 
 
 class _TraceMeta(type):
@@ -84,13 +90,23 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     Source: JAX, `jax.core.Trace` of release 0.10.2.
     """
 
-    __slots__ = ("parent_trace",)
+    __slots__ = ("_alive", "parent_trace")
     function: Any
-    alive: bool | Refusal
 
     def __init__(self) -> None:
         self.function = None
-        self.alive = True
+        self._alive: bool | Refusal = True
+
+    @property
+    def alive(self) -> bool | Refusal:
+        """Whether its tracers may be used."""
+        return self._alive
+
+    @alive.setter
+    def alive(self, alive: bool | Refusal) -> None:
+        self._alive = alive
+        if not alive:
+            _ended.add(weakref.ref(self, _ended.discard))
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -191,41 +207,45 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     # -- the engine's protocol --
 
     def process(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        if isinstance(primitive, FunctionPrimitive):
-            return self._custom(primitive, functions_in(primitive, params), args)
-        if isinstance(primitive, CallPrimitive):
-            rest = primitive.get_bind_params(params)
-            (f,) = rest.pop("subfuns")
-            return self._apart("process_call", primitive, args, lambda: self.process_call(
-                primitive, f, list(args), rest))
-        for value in args:
-            if isinstance(value, Tracer) and not value.interp.alive:
+        if isinstance(primitive, TakesFunctions):
+            return self._call(primitive, args, params)
+        if _ended:
+            for value in args:
                 check_alive(value)
         thread.interpreter = evaluation
         try:
             out = self.process_primitive(primitive, list(args), params)
-        finally:
             thread.interpreter = self
-        if not primitive.multiple_results:
-            if out is None or isinstance(out, (list, tuple)):
-                self._checked("process_primitive", primitive, out)
-            return out
-        if type(out) is list:
-            try:
-                primitive.agreed[len(out), *types_of(args), *params.items()]
+            if primitive.multiple_results:
+                if params in primitive.agreed[out.__class__, len(out), *types_of(args)]:
+                    return out
+            elif out.aval is not None:
                 return out
-            except (AttributeError, KeyError, TypeError):
-                pass  # The first results for operands of these types.
-        return self._counted(primitive, out, args, params)
+        except Exception:
+            if thread.interpreter is not self:  # The method raised it.
+                thread.interpreter = self
+                raise
+        except BaseException:
+            thread.interpreter = self
+            raise
+        out = self._checked("process_primitive", primitive, out)
+        return self._counted(primitive, out, args, params) if primitive.multiple_results else out
 
-    def _counted(self, primitive: Any, out: Any, args: tuple[Any, ...], params: dict[str, Any]
-                 ) -> list[Any]:
+    def _call(self, primitive: Any, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """The results of a primitive that holds functions."""
+        if isinstance(primitive, FunctionPrimitive):
+            return self._custom(primitive, functions_in(primitive, params), args)
+        rest = primitive.get_bind_params(params)
+        (f,) = rest.pop("subfuns")
+        return self._apart("process_call", primitive, args, lambda: self.process_call(
+            primitive, f, list(args), rest))
+
+    def _counted(self, primitive: Any, outs: list[Any], args: tuple[Any, ...],
+                 params: dict[str, Any]) -> list[Any]:
         """The results of a primitive with several; notes the number that it has."""
-        outs: list[Any] = self._checked("process_primitive", primitive, out)
         refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params)
         if primitive.types_cacheable:
-            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
-                primitive.agreed.put((len(outs), *types_of(args), *params.items()), None)
+            note(primitive.agreed, chain([list, len(outs)], types_of(args)), params)
         return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -110,6 +110,18 @@ def test_tracers_of_an_ended_trace_are_refused():
             use(leaked[0])
 
 
+def test_tracers_of_the_engine_that_have_ended_are_refused_below():
+    leaked = []
+    mjax.jit(lambda x: leaked.append(x) or x)(X)
+    mjax.grad(lambda x: leaked.append(x) or x)(1.0)
+    mjax.vmap(lambda x: leaked.append(x) or x)(X)
+    for tracer, name in zip(leaked, ("jit", "linearize", "vmap"), strict=True):
+        for transform in lambda f: f, mjax.jit, mjax.vmap, mjax.grad:
+            with pytest.raises(UnexpectedTracerError, match=f"after the {name} trace"):
+                transform(lambda x, t=tracer: run(Noting, lambda y: (y * t).sum(), x)[0])(
+                    X[0] if transform is mjax.grad else X)
+
+
 def test_leaks_are_found_where_a_trace_ends():
     leaked = []
 

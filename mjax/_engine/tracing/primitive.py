@@ -29,6 +29,7 @@ from mjax._engine.tracing.registration import (
     note_owner,
     refuse_derived,
     refuse_examples,
+    sort_out,
     take_back,
 )
 from mjax._engine.tracing.rule_errors import (
@@ -109,8 +110,9 @@ class Primitive(Exceptions):
       6.0
     """
 
-    __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared", "derived",
-                 "effectful", "exact_params", "executables", "foreign", "frame", "lowerings",
+    __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared",
+                 "compares_list", "compares_one", "derived", "effectful", "exact_params",
+                 "executables", "foreign", "frame", "free_batch", "free_jvp", "lowerings",
                  "multiple_results", "name", "own_varying", "schema", "structural", "types",
                  "types_cacheable", "used")
 
@@ -144,6 +146,11 @@ class Primitive(Exceptions):
     collective_axes: Rule | None
     pretty: Rule | None
     users_rule: Rule | None
+    compared: bool
+    compares_one: bool
+    compares_list: bool
+    free_jvp: Rule | None
+    free_batch: Rule | None
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | Schema | None = None,
                  examples: Examples = (), multiple_results: bool = False,
@@ -170,11 +177,9 @@ class Primitive(Exceptions):
         self.derived: set[str] = set()
         #: Names of rules that are not the engine's, and ("lowering", platform) for each lowering.
         self.foreign: set[Any] = set()
-        #: Whether results of its rules are compared with the abstract evaluation.
-        self.compared: bool = not self.own
         #: Whether the abstract evaluation gives effects, too.
         self.effectful: bool = False
-        #: (types of results, types of operands, params) that agree with the abstract evaluation.
+        #: Types of results and operands -> params for which they agree (`tracing.agreed`).
         self.agreed: ProgramCache = ProgramCache()
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
@@ -186,6 +191,7 @@ class Primitive(Exceptions):
         #: Whether its types were ever computed.
         self.applied: bool = False
         registry.add(self)
+        sort_out(self)
         note_birth(self)
 
     def __repr__(self) -> str:
@@ -410,14 +416,14 @@ class Primitive(Exceptions):
             if (before := BEFORE.get(field)) in self.derived:
                 self.undefine(before)
         object.__setattr__(self, field, rule)
+        if field == "abstract_eval" and self.effectful is hasattr(rule, "adapts"):
+            self.effectful = not self.effectful
+            sort_out(self)
+        elif field == "staging":  # Staging looks for the rule where it does not know the type.
+            self.types = Unkept()
         note_owner(self, field, rule, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
-        if field == "abstract_eval":
-            self.effectful = not hasattr(rule, "adapts")
-        elif field == "staging":
-            # Staging looks for the rule where it does not know the type.
-            self.types = Unkept()
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
@@ -430,7 +436,7 @@ class Primitive(Exceptions):
         if field == "staging":
             self.types = ProgramCache()
         self.foreign.discard(field)
-        self.compared = not self.own or bool(self.foreign)
+        sort_out(self)
         self.derived.discard(field)
         self._forget()
 
@@ -440,6 +446,8 @@ class Primitive(Exceptions):
             self.undefine(name) if value is None else self.define(name, value)
         else:
             object.__setattr__(self, name, value)
+            if name == "multiple_results" and hasattr(self, "applied"):
+                sort_out(self)
 
     def _forget(self) -> None:
         if self.used:

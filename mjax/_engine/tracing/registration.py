@@ -323,7 +323,8 @@ def note_owner(primitive: Any, field: Any, rule: Any, derived: bool = False) -> 
     else:
         ours = derived and primitive.frame is not None
     (primitive.foreign.discard if ours else primitive.foreign.add)(field)
-    primitive.compared = not primitive.own or bool(primitive.foreign)
+    if field in _SORTED or (primitive.own and bool(primitive.foreign) is not primitive.compared):
+        sort_out(primitive)
     take_back(primitive, field)
 
 
@@ -332,6 +333,26 @@ def take_back(primitive: Any, field: Any) -> None:
     if primitive.exceptions:
         name = "lowering" if isinstance(field, tuple) else _INSTEAD.get(field, field)
         primitive.exceptions = {k: why for k, why in primitive.exceptions.items() if k != name}
+
+
+#: The rules of which `sort_out` tells.
+_SORTED = frozenset({"axis_batch", "batch", "jvp"})
+
+
+def sort_out(primitive: Any) -> None:
+    """Sets what transformations ask of each application, so that they ask once.
+
+    `compared`: whether results of its rules are compared with the abstract evaluation.
+    `compares_one`, `compares_list`: the same, and whether a result is one value or a list.
+    `free_jvp`, `free_batch`: the rules, but None where effects have to be allowed before they run.
+    """
+    compared, several = not primitive.own or bool(primitive.foreign), primitive.multiple_results
+    free, assign = not primitive.effectful, object.__setattr__
+    assign(primitive, "compared", compared)
+    assign(primitive, "compares_one", compared and not several)
+    assign(primitive, "compares_list", compared and several)
+    assign(primitive, "free_jvp", primitive.jvp if free else None)
+    assign(primitive, "free_batch", (primitive.axis_batch or primitive.batch) if free else None)
 
 
 # ---- primitives of one name ------------------------------------------------------------

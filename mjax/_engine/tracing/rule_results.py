@@ -8,15 +8,14 @@ that were compared once are looked up (`Primitive.agreed`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from operator import attrgetter
+from itertools import chain
 from typing import Any, NoReturn
 
 from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import Effect, OperandEffect
 from mjax._engine.ir.jaxpr import JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
+from mjax._engine.tracing.agreed import note, types_of
 from mjax._engine.tracing.rule_errors import (
     as_pair,
     bad_rule_result,
@@ -24,9 +23,6 @@ from mjax._engine.tracing.rule_errors import (
     describe_value,
     name_rule,
 )
-
-#: The types of tracers, arrays and zeros, in an iterator: at C speed, unlike `typeof`.
-types_of = partial(map, attrgetter("aval"))
 
 
 def refuse_misfits(primitive: Any, values: Sequence[Any], params: dict[str, Any], policy: str
@@ -124,8 +120,7 @@ def check_values(primitive: Any, rule: str, out: Any, operands: Sequence[Any],
             _bad(primitive, rule, f"a result of type {aval}, but the abstract evaluation says "
                  f"{declared[i]}.", source)
     if declared is not None and not primitive.multiple_results:
-        with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
-            primitive.agreed.put((rule, out.aval, *types_of(operands), *params.items()), None)
+        note(primitive.agreed, chain([rule], types_of([out, *operands])), params)
 
 
 def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],

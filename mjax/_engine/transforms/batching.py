@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
-from itertools import repeat
+from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
@@ -27,6 +28,7 @@ from mjax._engine.ir.types import (
     typeof,
 )
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
+from mjax._engine.tracing.agreed import note, types_of
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -45,7 +47,7 @@ from mjax._engine.tracing.rule_errors import (
     name_rule,
     refuse_results,
 )
-from mjax._engine.tracing.rule_results import refuse_misfits, types_of
+from mjax._engine.tracing.rule_results import refuse_misfits
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 
 
@@ -72,7 +74,17 @@ class AxisData(Record):
 
 
 _element_types = BoundedCache()
+#: (settings, size of the axis) -> what agreed, by the primitive, types of operands, and types and
+#: dims of results.
+_agreed = BoundedCache(256)
+#: At C speed: the types of operands, and numbers.
+_types_or_values = partial(map, getattr)
 _AVAL = repeat("aval")
+
+
+def _itself(interp: Any, value: Any, dim: None) -> Any:
+    """The result of a value that is the same for all elements."""
+    return value
 
 
 def element_type(aval: AbstractValue, dim: Any, size: int | None = None) -> AbstractValue:
@@ -134,13 +146,16 @@ class BatchTracer(Tracer):
 class BatchInterpreter(Interpreter):
     """Applies batching rules."""
 
-    __slots__ = ("axis",)
+    __slots__ = ("agreed", "axis")
     name = mark = "vmap"
     axis: AxisData
 
     def __init__(self, parent: Interpreter, axis: AxisData):
         super().__init__(parent)
         self.axis = axis
+        key = (thread.settings, axis.size)
+        found = _agreed.get(key)
+        self.agreed: ProgramCache = _agreed.put(key, ProgramCache()) if found is None else found
 
     @property
     def axis_data(self) -> AxisData:
@@ -150,47 +165,53 @@ class BatchInterpreter(Interpreter):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values: list[Any] = []
         dims: list[int | None] = []
-        batched = False
+        types: Any = None
+        batched: Any = args  # Whether all operands are, and there are some.
         for arg in args:
             if type(arg) is BatchTracer and arg.interp is self:
                 values.append(arg.value)
                 dims.append(arg.dim)
-                batched = True
+                types = types, arg.aval
             else:
                 values.append(arg)
                 dims.append(None)
+                batched = False
         thread.interpreter = self.parent
-        try:
-            if (not batched and not primitive.always and not self.names_axis(primitive, params)
+        if not batched:
+            if (types is None and not primitive.always and (
+                    primitive.axis_batch is None or not self.names_axis(primitive, params))
                     and (primitive.frame is None or not primitive.frame.writes(params))):
-                return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-            if primitive.effectful:  # An effect that is refused must not happen.
-                primitive.declared(list(map(typeof, args)), params, "batchable")
-            try:
-                pair = self.apply(primitive, args, values, dims, params)
-            except Exception:
+                try:
+                    return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+                finally:
+                    thread.interpreter = self
+            types = (*_types_or_values(args, _AVAL, args),)
+        try:
+            pair = self.apply(primitive, args, values, dims, params)
+            thread.interpreter = self
+            out, dim = pair
+            if primitive.multiple_results:
+                if primitive.types_cacheable:
+                    known = self.agreed[(primitive, types, *dim, *types_of(out))]
+                    if params in known:
+                        return [o if d is None else BatchTracer(self, o, d, element)
+                                for o, d, element in zip(out, dim, known.made, strict=True)]
+            else:
+                known = self.agreed[primitive, types, out.aval, dim]
+                if params in known:
+                    return known.made(self, out, dim)
+        except Exception:
+            if thread.interpreter is not self:  # The rule raised it.
+                thread.interpreter = self
                 refuse_misfits(primitive, args, params, "batchable")
                 raise
-        finally:
+        except BaseException:
             thread.interpreter = self
-        try:
-            out, out_dims = pair
-            if primitive.multiple_results:
-                elements = primitive.agreed[
-                    tuple(types_of(out)), tuple(out_dims), self.axis.size,
-                    *map(getattr, args, _AVAL, args), *params.items()]
-                return [o if d is None else BatchTracer(self, o, d, e)
-                        for o, d, e in zip(out, out_dims, elements, strict=True)]
-            element = primitive.agreed[
-                out.aval, out_dims, self.axis.size, *map(getattr, args, _AVAL, args),
-                *params.items()]
-            return out if out_dims is None else BatchTracer(self, out, out_dims, element)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            pass  # The first result of these types.
-        return self._compare(primitive, args, params, pair)
+            raise
+        return self._compare(primitive, args, types, params, pair)
 
-    def _compare(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any],
-                pair: Any) -> Any:
+    def _compare(self, primitive: Primitive, args: tuple[Any, ...], types: Any,
+                params: dict[str, Any], pair: Any) -> Any:
         """The results of a rule, compared with the abstract evaluation; notes types that agree."""
         several = primitive.multiple_results
         out, dim = as_pair(primitive, "batch", pair, "the result and its batch dimension")
@@ -204,13 +225,13 @@ class BatchInterpreter(Interpreter):
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dims, known))
         if declared is not None:
-            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
-                types = tuple(types_of(outs)), tuple(dims)
-                elements = [r.aval for r in results]
-                primitive.agreed.put(
-                    (*(types if several else sum(types, ())), self.axis.size,
-                     *map(getattr, args, _AVAL, args), *params.items()),
-                    elements if several else elements[0])
+            elements = [r.aval for r in results if hasattr(r, "aval")]
+            if several:
+                note(self.agreed, chain([primitive, types, *dims], types_of(outs)), params,
+                     elements)
+            else:
+                note(self.agreed, chain([primitive, types], types_of(outs), dims), params,
+                     _itself if dim is None else partial(BatchTracer, aval=elements[0]))
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
@@ -228,10 +249,11 @@ class BatchInterpreter(Interpreter):
     def apply(self, primitive: Primitive, args: Sequence[Any], values: list[Any],
               dims: list[int | None], params: dict[str, Any]) -> Any:
         """The results of the primitive's rule; runs with the parent current."""
-        rule = primitive.axis_batch or primitive.batch
-        if rule is None:
+        rule = primitive.free_batch
+        if rule is None:  # An effect that is refused must not happen.
             primitive.declared([typeof(arg) for arg in args], params, "batchable")
-            rule = primitive.missing("batch", operands=len(values), params=params)
+            rule = primitive.axis_batch or primitive.batch or primitive.missing(
+                "batch", operands=len(values), params=params)
         given: Any = (values, dims)
         if not primitive.own:  # tuples, as JAX gives them: authors make them params
             given = tuple(values), tuple(dims)

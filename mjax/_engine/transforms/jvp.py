@@ -10,8 +10,7 @@ Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 from mjax._engine.base.thread import thread
@@ -21,6 +20,7 @@ from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
+from mjax._engine.tracing.agreed import note, types_of
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -40,7 +40,7 @@ from mjax._engine.tracing.rule_errors import (
     refuse_flags,
     refuse_results,
 )
-from mjax._engine.tracing.rule_results import refuse_misfits, types_of
+from mjax._engine.tracing.rule_results import refuse_misfits
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import Zero
 from mjax._engine.tracing.variance import vary_as
@@ -111,51 +111,52 @@ class JVPInterpreter(Interpreter):
                 primals.append(arg)
                 tangents.append(None)
         thread.interpreter = self.parent
-        try:
-            if len(constants) == len(primals) and not primitive.always:
+        if len(constants) == len(primals) and not primitive.always:
+            try:
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            finally:
+                thread.interpreter = self
+        try:
             for i in constants:
                 tangents[i] = Zero(typeof(primals[i]).to_tangent())
-            if primitive.effectful:  # An effect that is refused must not happen.
-                primitive.declared(list(map(typeof, primals)), params, "differentiable")
-            try:
-                pair = self.differentiate(primitive, primals, tangents, params)
-            except Exception:
+            pair = self.differentiate(primitive, primals, tangents, params)
+            thread.interpreter = self
+            out, tangent = pair
+            if primitive.compares_one:
+                if params in primitive.agreed[out.aval, tangent.aval, *types_of(tangents)]:
+                    return out if type(tangent) is Zero else tracer_of(
+                        self, out, tangent, out.aval)
+            elif primitive.compares_list:
+                known = primitive.agreed[(*types_of(chain(out, tangent, tangents)),)]
+                if params in known:
+                    return [o if type(t) is Zero else tracer_of(self, o, t, aval)
+                            for o, t, aval in zip(out, tangent, known.made, strict=True)]
+            elif primitive.multiple_results:
+                return list(map(self.result, repeat(primitive), out, tangent))
+            elif type(tangent) is Zero:
+                return out
+            else:
+                aval = out.aval
+                if tangent.aval is aval and aval.inexact:
+                    return tracer_of(self, out, tangent, aval)
+        except Exception:
+            if thread.interpreter is not self:  # The rule raised it.
+                thread.interpreter = self
                 refuse_misfits(primitive, primals, params, "differentiable")
                 raise
-        finally:
+        except BaseException:
             thread.interpreter = self
-        if primitive.compared:
-            try:
-                out, tangent = pair
-                if primitive.multiple_results:
-                    counted = primitive.agreed[*types_of(out), None, *types_of(tangent),
-                                               *types_of(tangents), *params.items()]
-                    return [o if type(t) is Zero else tracer_of(self, o, t, o.aval)
-                            for o, t, _ in zip(out, tangent, counted, strict=True)]
-                primitive.agreed[out.aval, tangent.aval, *types_of(tangents), *params.items()]
-                return out if type(tangent) is Zero else tracer_of(self, out, tangent, out.aval)
-            except (AttributeError, KeyError, TypeError, ValueError):
-                pass  # The first result of these types.
-            return self._compare(primitive, primals, tangents, params, pair)
-        out, tangent = pair
-        if primitive.multiple_results:
-            return list(map(self.result, repeat(primitive), out, tangent, repeat(None)))
-        if type(tangent) is Zero:
-            return out
-        try:
-            aval = out.aval
-            if tangent.aval is aval and aval.inexact:
-                return tracer_of(self, out, tangent, aval)
-        except AttributeError:
-            pass  # It is a NumPy array or a number.
-        return self.result(primitive, out, tangent, None)
+            raise
+        return self._compare(primitive, primals, tangents, params, pair)
 
     def _compare(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                 params: dict[str, Any], pair: Any) -> Any:
         """The results of a rule, compared with the abstract evaluation; notes types that agree."""
         rule, several = self.rule_name(primitive), primitive.multiple_results
         out, tangent = as_pair(primitive, rule, pair, "a primal and a tangent")
+        if not primitive.compared:
+            return (list(map(self.result, repeat(primitive), out, tangent)) if several else
+                    self.result(primitive, out, tangent))
         declared = primitive.declared(list(map(typeof, primals)), params, "differentiable")
         if several:
             count = None if declared is None else len(declared)
@@ -165,10 +166,8 @@ class JVPInterpreter(Interpreter):
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dots, known))
         if declared is not None and all(map(_as_given, outs, dots, results)):
-            with suppress(AttributeError, TypeError):  # NumPy arrays; params without a hash
-                primitive.agreed.put(
-                    (*types_of(outs), *[None] * several, *types_of(dots), *types_of(tangents),
-                     *params.items()), (None,) * len(outs))
+            note(primitive.agreed, types_of(chain(outs, dots, tangents)), params,
+                 list(map(typeof, outs)))
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
@@ -185,17 +184,19 @@ class JVPInterpreter(Interpreter):
     def differentiate(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
                       params: dict[str, Any]) -> tuple[Any, Any]:
         """The primal and tangent results of the rule. Runs with the parent current."""
-        rule = primitive.jvp
-        if rule is None:
+        rule = primitive.free_jvp
+        if rule is None:  # An effect that is refused must not happen.
             primitive.declared(list(map(typeof, primals)), params, "differentiable")
-            rule = primitive.missing("jvp", operands=len(primals), params=params)
+            rule = primitive.jvp or primitive.missing(
+                "jvp", operands=len(primals), params=params)
         try:
             return rule(primals, tangents, **params)
         except Exception as error:
             name_rule(error, primitive, "jvp", params)
             raise
 
-    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any) -> Any:
+    def result(self, primitive: Primitive, primal: Any, tangent: Any, declared: Any = None
+               ) -> Any:
         """A tracer, or the bare primal if the tangent is zero; checks the types of both."""
         try:
             aval, actual = typeof(primal), None if type(tangent) is Zero else typeof(tangent)

@@ -75,14 +75,14 @@ class LinearizeInterpreter(JVPInterpreter):
                       params: dict[str, Any]) -> tuple[Any, Any]:
         rule = primitive.linearize
         if rule is None:
-            pair = super().differentiate(primitive, primals, tangents, params)
+            pair = JVPInterpreter.differentiate(self, primitive, primals, tangents, params)
             try:
                 outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
                 unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
+                if not any(unknown):
+                    return pair
             except (TypeError, ValueError):
                 return pair  # It is refused there.
-            if not any(unknown):
-                return pair
             if primitive.users_rule is None and all(
                     map(self.parent.is_unknown, selected(unknown, dots))):
                 # One equation gives both: it is part of the linear program, with known primals.
@@ -91,6 +91,8 @@ class LinearizeInterpreter(JVPInterpreter):
                     dots if primitive.multiple_results else dots[0])
             self.culprit = self.culprit or (primitive, params, here())
             return pair
+        if primitive.effectful:  # An effect that is refused must not happen.
+            primitive.declared(list(map(typeof, primals)), params, "differentiable")
         nonzeros = [type(t) is not Zero for t in tangents]
         try:
             result = self.parent.call_known(rule, nonzeros, *primals, **params)

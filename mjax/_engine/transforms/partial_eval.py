@@ -17,10 +17,11 @@ from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
+from mjax._engine.tracing.agreed import types_of
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, refusing, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import check_lists, refuse_flags
-from mjax._engine.tracing.rule_results import apply_rule, check_values, types_of
+from mjax._engine.tracing.rule_results import apply_rule, check_values
 from mjax._engine.tracing.stage import (
     StageInterpreter,
     StageTracer,
@@ -58,10 +59,11 @@ class PartialEvalInterpreter(StageInterpreter):
                 out = apply_rule(primitive, "partial_eval", [self, *args], params)
                 if primitive.compared:
                     try:
-                        primitive.agreed[
-                            "partial_eval", out.aval, *types_of(args), *params.items()]
-                    except (AttributeError, KeyError, TypeError):
-                        check_values(primitive, "partial_eval", out, args, params)
+                        if params in primitive.agreed["partial_eval", out.aval, *types_of(args)]:
+                            return out
+                    except (AttributeError, KeyError, TypeError, ValueError):
+                        pass  # The first result of these types.
+                    check_values(primitive, "partial_eval", out, args, params)
                 elif primitive.multiple_results:
                     check_lists(primitive, "partial_eval", [out], None, "a list of results")
                 return out

@@ -159,12 +159,14 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
     try:
         for atom, operand, result in zip(invars, operands, results, strict=True):
             if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-                try:
-                    if result.aval is not atom.aval or not atom.aval.inexact:
-                        result = _fitted(primitive, atom, result, results, operands)
-                except AttributeError:  # It is a NumPy array or a number.
-                    result = _fitted(primitive, atom, result, results, operands)
                 known = cotangents.get(atom)
+                try:
+                    if result.aval is atom.aval and atom.aval.inexact:
+                        cotangents[atom] = result if known is None else add_tangents(known, result)
+                        continue
+                except AttributeError:
+                    pass  # It is a NumPy array or a number.
+                result = _fitted(primitive, atom, result, results, operands)
                 cotangents[atom] = result if known is None else add_tangents(known, result)
     except (TypeError, ValueError):
         _check_form(primitive, results, operands)

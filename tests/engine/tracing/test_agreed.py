@@ -1,0 +1,78 @@
+"""What agreed with abstract evaluations, by types and params."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mjax
+from mjax._engine.base.program_caches import ProgramCache, forget_programs
+from mjax._engine.tracing.agreed import Few, Many, note
+from mjax_ext import core
+from mjax_ext.interpreters import ad, batching
+
+X = np.ones(3, np.float32)
+
+
+def test_few_params_are_compared_and_many_are_hashed():
+    table = ProgramCache()
+    for i in range(20):
+        for _ in range(2):  # noted once
+            note(table, iter(["f32"]), {"by": float(i), "kind": ("a", i)}, made="made")
+    note(table, ["f32", "f32"], {})
+    many, few = table["f32",], table["f32", "f32"]
+    assert type(many) is Many and many.made == "made" and len(many) == 20
+    assert type(few) is Few and few.made is None and few == [{}]
+    assert all({"by": float(i), "kind": ("a", i)} in many for i in range(20))
+    assert {"by": 1.0, "kind": ("a", 2)} not in many and {} not in many and {} in few
+
+
+def test_what_is_not_noted():
+    table = ProgramCache()
+    note(table, (x.aval for x in [X]), {})  # a NumPy array does not have a type at C speed
+    note(table, ["f32"], {"table": [1, 2]})
+    note(table, [[1, 2]], {})
+    assert not table
+    note(table, ["f32"], {})
+    forget_programs()
+    assert not table
+
+
+def test_a_rule_that_is_wrong_for_one_of_many_params():
+    p = core.Primitive("row of a kind", params={"kind": int})
+    p.def_abstract_eval(lambda x, *, kind: x)
+    p.def_impl(lambda x, *, kind: x)
+    wrong = lambda x, kind: x[:2] if kind == 11 else x
+    ad.primitive_jvps[p] = lambda primals, tangents, *, kind: (
+        wrong(*primals, kind), wrong(*tangents, kind))
+    batching.primitive_batchers[p] = lambda args, dims, *, kind: (wrong(args[0].T, kind).T, 0)
+    jvp = lambda kind: mjax.make_jaxpr(lambda x: mjax.jvp(
+        lambda x: p.bind(x, kind=kind), (x,), (x,)))(X)
+    vmap = lambda kind: mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, kind=kind)))(X[None])
+    for _ in range(2):
+        for kind in range(20):
+            if kind != 11:
+                jvp(kind), vmap(kind)
+        with pytest.raises(TypeError, match=r"jvp rule of primitive 'row of a kind'.*float32\[2\]"):
+            jvp(11)
+        with pytest.raises(TypeError, match=r"batching rule of primitive 'row of a kind'.*says"):
+            vmap(11)
+
+
+def test_a_primitive_may_turn_to_several_results():
+    p = core.Primitive("turned")
+    p.multiple_results = True
+    p.def_abstract_eval(lambda x: [x, x])
+    ad.primitive_jvps[p] = lambda primals, tangents: (primals * 2, [*tangents] * 2)
+    assert p.compares_list and not p.compares_one
+    for _ in range(2):
+        jaxpr = mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x,), (x,)))(X)
+        assert len(jaxpr.out_avals) == 4
+
+
+def test_primitives_without_operands_do_not_depend_on_a_batch():
+    p = core.Primitive("three ones")
+    p.def_abstract_eval(lambda: core.ShapedArray((3,), np.dtype(np.float32)))
+    p.def_impl(lambda: X)
+    found = mjax.vmap(lambda x: x + p.bind())(X[None])
+    np.testing.assert_array_equal(found, X[None] * 2)
