@@ -11,7 +11,7 @@ from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import selected
 from mjax._engine.control.calls.jit import call
-from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, named_axes
+from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, jaxprs_in_params, named_axes
 from mjax._engine.ir.schema import Examples, Schema
 from mjax._engine.ir.types import is_array_value, typeof
 from mjax._engine.primitives.tangents import with_zeros
@@ -21,10 +21,12 @@ from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import describe_value, where
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax._engine.tracing.symbolic import UndefinedPrimal, Zero
+from mjax._engine.tracing.variance import pvary_p
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr, element_type
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.discharge import without_references
 from mjax._engine.transforms.jvp import jvp_jaxpr
+from mjax._engine.transforms.linearize import linearize_jaxpr
 from mjax._engine.transforms.transpose import backward_pass
 
 
@@ -33,12 +35,13 @@ def primitive_from_function(name: str, f: Callable[..., Any], *, multiple_result
                             examples: Examples = ()) -> Primitive:
     """A primitive from a traceable function: one equation, whose rules all derive from it.
 
-    - **Rules.** Types, lowering (for all platforms), jvp, transpose and batching derive from the
-      program of `f` for the operands' types and the params, which is traced once for each. A rule
-      that the author defines replaces the derived one; what derives from others follows it. With
-      an implementation or a lowering of the author's, results stay equations of the primitive
-      under differentiation; otherwise they are computed with the tangents, in one call. In partial
-      evaluation, rematerialization and dead-code elimination the equation is one whole.
+    - **Rules.** Types, lowering (for all platforms), jvp, linearization, transpose and batching
+      derive from the program of `f` for the operands' types and the params, which is traced once
+      for each. A rule that the author defines replaces the derived one; rules that derive from
+      others follow it. With an implementation or a lowering of the author's, results stay
+      equations of the primitive under differentiation; otherwise one call computes them with the
+      tangents or residuals. In partial evaluation, rematerialization and dead-code elimination the
+      equation is one whole.
     - **Operands and results** are arrays: one result, or a list or tuple of them with
       `multiple_results`. Pytrees are refused; flatten them in a function around `bind`.
     - **Params** are the keyword-only arguments of `f`, static and hashable. All are given in each
@@ -87,10 +90,21 @@ def primitive_from_function(name: str, f: Callable[..., Any], *, multiple_result
     primitive = Primitive(name, params=_schema(f) if params is None else params, examples=examples,
                           multiple_results=multiple_results, exact_params=True)
     rules = _Derived(primitive, f)
-    for field in ("abstract_eval", "jvp", "transpose", "axis_batch"):
+    for field in ("abstract_eval", "jvp", "linearize", "transpose", "axis_batch"):
         primitive.define(field, getattr(rules, field), derived=True)
     primitive.def_lowering(rules.lowering)
     return primitive
+
+
+def _names(jaxpr: Jaxpr) -> set[Any]:
+    """The axes that a function names: the engine names those of casts."""
+    found = set[Any]()
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is not pvary_p:
+            found |= named_axes({key: eqn.params[key] for key in ("axes", "axis_name")
+                                 if key in eqn.params})
+        found.update(*map(_names, jaxprs_in_params(eqn.params)))
+    return found
 
 
 def _schema(f: Callable[..., Any]) -> dict[str, Any] | None:
@@ -145,9 +159,7 @@ class _Derived:
         if any(isinstance(c, Tracer) for c in jaxpr.consts):
             raise LazyTypeError(lambda: (
                 f"{who} closes over a value that is being traced; give it as an operand."))
-        named = {axis.name for axis in thread.axis_env}.intersection(
-            *[set().union(*(named_axes(eqn.params) for eqn in jaxpr.eqns))])
-        if named:
+        if named := {axis.name for axis in thread.axis_env} & _names(jaxpr):
             raise LazyTypeError(lambda: (
                 f"{who} names the axes {', '.join(map(str, named))}. Collectives belong in the "
                 "function that applies the primitive."))
@@ -172,20 +184,44 @@ class _Derived:
 
     def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         """A call of the program's jvp."""
-        p, avals = self.applied, list(map(typeof, primals))
-        jaxpr = self.program(avals, params)
+        jaxpr = self.program(list(map(typeof, primals)), params)
         nonzeros = [type(t) is not Zero for t in tangents]
         pushed, nonzero_outs = jvp_jaxpr(jaxpr, nonzeros, False)
-        given, n = [*primals, *selected(nonzeros, tangents)], len(jaxpr.outvars)
-        if p.impl is None and list(p.lowerings.values()) == [self.lowering]:
-            outs = call(pushed, p.name, given)
-        else:
-            out = p.bind(*primals, **params)
-            pruned, used = dce_jaxpr(pushed, [False] * n + [True] * sum(nonzero_outs))
-            outs = [*(out if p.multiple_results else [out]),
-                    *call(pruned, p.name, selected(used, given))]
+        n, given = len(jaxpr.outvars), [*primals, *selected(nonzeros, tangents)]
+        outs = self._results_and_more(pushed, n, given, len(primals), params)
         return self._given(outs[:n]), self._given(
             with_zeros(nonzero_outs, outs[n:], jaxpr.out_avals))
+
+    def linearize(self, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
+        """A call that also gives residuals, and one that is linear.
+
+        Programs may hold functions whose rules pull cotangents back, which `jvp` refuses.
+        """
+        jaxpr, name = self.program(list(map(typeof, primals)), params), self.applied.name
+        parts = linearize_jaxpr(jaxpr, nonzeros)
+        n = len(jaxpr.outvars)
+        outs = self._results_and_more(parts.known, n, primals, len(primals), params)
+
+        def linear(residuals: Sequence[Any], *tangents: Any) -> Any:
+            moved = call(parts.unknown, name, [*residuals, *selected(nonzeros, tangents)])
+            return self._given(with_zeros(parts.unknown_outs, moved, jaxpr.out_avals))
+
+        return (self._given(outs[:n]), self._given(parts.unknown_outs),
+                parts.residuals(primals, outs), linear)
+
+    def _results_and_more(self, jaxpr: Jaxpr, n: int, given: Sequence[Any], count: int,
+                          params: dict[str, Any]) -> list[Any]:
+        """The results of a program that begins with the `n` of the primitive, on `count` operands.
+
+        If an author says how they are computed, these are those of an application.
+        """
+        p = self.applied
+        if p.impl is None and list(p.lowerings.values()) == [self.lowering]:
+            return call(jaxpr, p.name, given)
+        out = p.bind(*given[:count], **params)
+        pruned, used = dce_jaxpr(jaxpr, [False] * n + [True] * (len(jaxpr.outvars) - n))
+        return [*(out if p.multiple_results else [out]),
+                *call(pruned, p.name, selected(used, given))]
 
     def transpose(self, cotangent: Any, *args: Any, **params: Any) -> list[Any]:
         """The program's transpose."""

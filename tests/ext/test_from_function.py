@@ -151,6 +151,36 @@ def test_lowerings_of_authors_stay_under_differentiation():
     np.testing.assert_allclose(tangent, np.cos(X), rtol=1e-6)
 
 
+def test_functions_that_pull_cotangents_back():
+    """Reverse mode needs the rule of a custom_vjp function alone."""
+    @mjax.custom_vjp
+    def clipped(x):
+        return lax.sin(x)
+
+    clipped.defvjp(lambda x: (lax.sin(x), x), lambda x, ct: (lax.min(ct, 0.5) * lax.cos(x),))
+    p = core.primitive_from_function("clipped_from_function", lambda x, y: clipped(x) * y)
+    for f in (p.bind, mjax.jit(p.bind), mjax.checkpoint(p.bind)):
+        for x, y in ((0.3, 0.25), (0.3, 2.0)):
+            grads = mjax.grad(f, argnums=(0, 1))(np.float32(x), np.float32(y))
+            np.testing.assert_allclose(grads, (min(y, 0.5) * np.cos(x), np.sin(x)), rtol=1e-6)
+    np.testing.assert_allclose(
+        mjax.vmap(mjax.grad(p.bind))(X, Y), np.minimum(Y, 0.5) * np.cos(X), rtol=1e-6)
+    with pytest.raises(TypeError, match="forward-mode differentiation"):
+        mjax.jvp(p.bind, (X, Y), (X, Y))
+
+
+@pytest.mark.parametrize("check_vma", [True, False])
+def test_functions_with_casts(check_vma):
+    """The engine casts operands that do not vary; the author names no axes."""
+    weighted = mjax.custom_jvp(lambda x: lax.cond(x.sum() > 0, lambda: x * Y, lambda: jnp.ones(3)))
+    weighted.defjvp(lambda xs, dots: (weighted(*xs), Y * dots[0]))
+    p = core.primitive_from_function("weighted_from_function", weighted)
+    f = mjax.shard_map(p.bind, mesh=MESH(), in_specs=mjax.P("i"), out_specs=mjax.P("i"),
+                       check_vma=check_vma)
+    np.testing.assert_allclose(f(X), X * Y, rtol=1e-6)
+    np.testing.assert_allclose(mjax.grad(lambda x: f(x).sum())(X), Y, rtol=1e-6)
+
+
 @pytest.mark.parametrize(("f", "several", "text"), [
     (lambda x: {"a": x}, False, "returned .* it must return one array .*Flatten pytrees"),
     (lambda x: (x, x), False, "must return one array .or be made with multiple_results=True"),
