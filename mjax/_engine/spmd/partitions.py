@@ -100,6 +100,8 @@ def emit(ctx: Any, name: str, out_type: Any, x: Any, pairs: Any, attributes: dic
       attributes: those of the operation besides groups and channel.
       combine: emits the operation on two scalars with which it reduces, if it does.
     """
+    if 0 in ir.RankedTensorType(out_type).shape:
+        return hlo.reshape(out_type, x)  # StableHLO refuses some of these, and all move nothing
     numbers = ir.DenseIntElementsAttr.get(np.ascontiguousarray(pairs, np.int64))
     permutes = name == "collective_permute"
     attributes["source_target_pairs" if permutes else "replica_groups"] = numbers

@@ -575,3 +575,25 @@ def test_groups_over_axes_of_mesh_and_vmap():
                                axis_name="v")(x), NotImplementedError, "needs one axis, or several")
     refuse(lambda x: lax.psum(x, BOTH, axis_index_groups=[[0, 1]]), ValueError,
            "must cut the indices 0 to 7 of axis i, j into groups")
+
+
+EMPTY = {  # name -> (function of an empty (4, 0), shape of its result)
+    "psum_scatter": (lambda x: lax.psum_scatter(x, "j", scatter_dimension=1, tiled=True), (4, 0)),
+    "all_gather": (lambda x: lax.all_gather(x, "j", axis=1, tiled=True), (4, 0)),
+    "all_to_all": (lambda x: lax.all_to_all(x, "j", 0, 1), (0, 4)),
+    "tiled": (lambda x: lax.all_to_all(x, "j", 1, 0, tiled=True), (16, 0)),
+    "psum": (lambda x: lax.psum(x, "j"), (4, 0)),
+    "ppermute": (lambda x: lax.ppermute(x, "j", rotate(4)), (4, 0))}
+
+
+def test_values_without_elements():
+    """StableHLO refuses some of these, which move nothing."""
+    @mjax.jit
+    @mjax.shard_map(mesh=mjax.make_mesh((4,), ("j",)), in_specs=mjax.P("j"), out_specs=mjax.P("j"))
+    def each_of_them(x):
+        return {name: f(x) for name, (f, _) in EMPTY.items()}
+
+    for dtype in ("float32", "complex64"):
+        for name, out in each_of_them(jnp.zeros((16, 0), dtype)).items():
+            rows, *rest = EMPTY[name][1]
+            assert out.shape == (4 * rows, *rest) and out.dtype == dtype, name
