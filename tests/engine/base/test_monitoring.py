@@ -1,7 +1,9 @@
 """Listeners: what they are told, in which order, and how they are taken back."""
 
+import numpy as np
 import pytest
 
+import mjax
 from mjax import monitoring
 
 
@@ -35,6 +37,27 @@ def test_listeners(record, register, unregister, args):
     assert len(heard) == 3
     with pytest.raises(ValueError, match="is not registered"):
         unregister(first)
+
+
+def test_programs_are_named_as_jax_names_them():
+    heard = []
+
+    def f(x):
+        return x * 2
+
+    def listen(event, *_, fun_name):
+        heard.append((event.rpartition("/")[2], fun_name))
+
+    monitoring.register_event_duration_secs_listener(listen)
+    monitoring.register_event_time_span_listener(listen)
+    try:
+        mjax.jit(f)(np.ones(3, np.float32))
+    finally:
+        monitoring.unregister_event_duration_listener(listen)
+        monitoring.unregister_event_time_span_listener(listen)
+    assert heard[::2] == heard[1::2] == [
+        ("jaxpr_trace_duration", "f"), ("jaxpr_to_mlir_module_duration", "jit(f)"),
+        ("backend_compile_duration", "jit(f)")]
 
 
 def test_clear():

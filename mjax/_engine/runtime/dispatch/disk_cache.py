@@ -41,7 +41,7 @@ def compiled(lowered: LoweredModule, name: str, devices: Sequence[Any],
     client = devices[0].client
 
     def compile_now() -> Any:
-        with (timed("Finished XLA compilation of jit(%s) in %.6f s", name, event=COMPILE),
+        with (timed("Finished XLA compilation of %s in %.6f s", name, event=COMPILE),
               progress(f"compiling jit({name})")):
             return shim.compile_module(client, lowered.module, devices, options=options,
                                        num_partitions=len(devices),

@@ -206,7 +206,7 @@ def _layouts(what: str, asked: Asked, given: Sequence[Any], avals: Sequence[Any]
 def lower(program: Program, platform: str | None = None, whole: bool = False) -> LoweredModule:
     """The StableHLO module, by default for the platform of the devices; with `whole` its text
     contains all constants."""
-    with timed("Finished lowering jit(%s) to StableHLO in %.6f s", program.name, event=LOWER):
+    with timed("Finished lowering %s to StableHLO in %.6f s", program.name, event=LOWER):
         return lower_to_module(
             program.jaxpr, program.name, platform or program.platform, *program.donation,
             client=lambda: program.devices[0].client,

@@ -12,7 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.base.monitoring import record_event_duration_secs, record_event_time_span
+from mjax._engine.base.monitoring import (
+    TRACE,
+    record_event_duration_secs,
+    record_event_time_span,
+)
 from mjax._engine.base.thread import thread
 from mjax._engine.ir.jaxpr import DebugInfo
 from mjax._engine.ir.source import current_traceback, summarize
@@ -63,10 +67,11 @@ class timed:
         if recorders:
             record(self.event, self.name, self.start, seconds, self.facts)
         if kind is None:
-            log_compile(self.text, self.name, seconds)
-            record_event_duration_secs(self.event, seconds, fun_name=self.name)
-            record_event_time_span(self.event, self.began, self.began + seconds,
-                                   fun_name=self.name)
+            # A function is traced; what is lowered and compiled is a program of it.
+            name = self.name if self.event == TRACE else f"jit({self.name})"
+            log_compile(self.text, name, seconds)
+            record_event_duration_secs(self.event, seconds, fun_name=name)
+            record_event_time_span(self.event, self.began, self.began + seconds, fun_name=name)
 
 
 class Joined:
