@@ -393,7 +393,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     call = JitCall(*_flatten((args, kwargs), None))
     # Shared with jit(fun).
     caches = caches_of(fun, _PLAIN)
-    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), caches)
+    trace = trace_call(fun, call, avals_of(function_name(fun), call, args, kwargs), caches,
+                       "eval_shape")
     return out_info(trace.jaxpr, trace.out_tree)
 
 

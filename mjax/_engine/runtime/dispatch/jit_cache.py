@@ -70,9 +70,10 @@ def clear_caches() -> None:
     forget_programs()
 
 
-def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], caches: Caches | None
-               ) -> TracedProgram:
-    """Traces a function for a call; from the cache if the trace holds no tracers."""
+def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], caches: Caches | None,
+               traced_for: str = "jit") -> TracedProgram:
+    """Traces a function for a call; from the cache if the trace holds no tracers. Messages name the
+    transformation `traced_for`."""
     key = (thread.settings, thread.axis_env, call.tree, call.static_key, tuple(avals))
     if caches is not None:
         known = caches.traces.get(key)
@@ -83,17 +84,20 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
         if guards:
             guarded(f, call, key, caches.traces)
     if thread.options.no_tracing:
-        msg = (f"{function_name(f)} would have to be traced for `jit`, which the flag no_tracing "
-               "refuses.")
+        msg = (f"{function_name(f)} would have to be traced for `{traced_for}`, which the flag "
+               "no_tracing refuses.")
         raise RuntimeError(msg)
     flat = FlatFunction(with_static(f, call.static), call.tree)
-    info = names_of(f, call)
+    info = names_of(f, call, traced_for)
     facts = (caches and caches.traces, key, info, f)
     with timed("Finished tracing %s for jit in %.6f s", function_name(f), TRACE, facts) as span:
         jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
+        if traced_for != "jit":
+            # A program of jit, once it is there: its calls share it.
+            jaxpr = jaxpr.replace(debug_info=info._replace(traced_for="jit"))
         if recorders:
             span.facts = (*facts, jaxpr)
-    refuse_returned("jit", jaxpr)
+    refuse_returned(traced_for, jaxpr)
     trace = TracedProgram(jaxpr, tuple(closed_over), flat.out_tree)
     if caches is not None and all(
             is_object_value(c) or c.interp is evaluation for c in closed_over):

@@ -11,6 +11,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.tracing.stage import eval_jaxpr
+from mjax.errors import TracerBoolConversionError, UnexpectedTracerError
 
 X = np.arange(3, dtype=np.float32)
 
@@ -432,6 +433,23 @@ def test_committed_arguments_decide_the_device():
     x = mjax.device_put(X, device)
     assert x.committed and lax.add(x, 1.0).committed
     assert not lax.add(mjax.device_put(X), 1.0).committed
+
+
+def test_eval_shape_is_named_in_its_messages():
+    def f(x):
+        kept.append(x)
+        return -x if failing and x > 0 else x
+
+    kept, failing = [], True
+    with pytest.raises(TracerBoolConversionError, match=r"while eval_shape traces the function"):
+        mjax.eval_shape(f, 1.0)
+    failing = False
+    mjax.eval_shape(f, 1.0)
+    with pytest.raises(UnexpectedTracerError, match="after the eval_shape trace that made it"):
+        kept[-1] + 1
+    assert mjax.jit(f).trace(1.0).jaxpr.debug_info.traced_for == "jit"
+    with mjax.no_tracing(True), pytest.raises(RuntimeError, match="traced for `eval_shape`"):
+        mjax.eval_shape(lambda x: x, 1.0)
 
 
 def test_eval_shape_and_jit_share_traces():
