@@ -23,7 +23,7 @@ from . import gates
 from .native import ext
 from .relay import Relay, split_address
 
-__all__ = ["Client", "Service", "connect", "gloo_collectives", "start_service"]
+__all__ = ["Client", "Service", "check_free", "connect", "gloo_collectives", "start_service"]
 
 Client: Any = ext.DistributedRuntimeClient
 Service: Any = ext.DistributedRuntimeService
@@ -67,7 +67,7 @@ def start_service(address: str, num_processes: int) -> Any:
     """
     if not isinstance(address, str):
         raise TypeError(f"start_service: address must be a string 'host:port', not {address!r}")
-    _check_free(address)
+    check_free(address)
     if num_processes < 1:
         raise ValueError(f"start_service: num_processes must be at least 1, not {num_processes}")
     return ext.get_distributed_runtime_service(
@@ -78,12 +78,25 @@ def start_service(address: str, num_processes: int) -> Any:
     )
 
 
-def _check_free(address: str) -> None:
-    """Refuses an address on which jaxlib cannot listen: there, it mostly ends the process. It also
-    would share a port with another coordinator of the same user.
+def check_free(address: str) -> None:
+    """Refuses an address on which jaxlib cannot listen. There, a coordinator mostly ends the
+    process or shares the port with another one of the same user, and a profiler stays silent.
+
+    Args:
+      address: "host:port".
 
     Raises:
-      OSError: the address cannot be listened on.
+      ValueError: `address` is not "host:port".
+      OSError: the address cannot be listened on; says why.
+
+    Example:
+      >>> import socket
+      >>> from mjaxlib_shim import distributed
+      >>> with socket.socket() as other:
+      ...     other.bind(("127.0.0.1", 0))
+      ...     distributed.check_free(f"127.0.0.1:{other.getsockname()[1]}")
+      Traceback (most recent call last):
+      OSError: [Errno 98] 127.0.0.1:... cannot be listened on: port ... is taken, ...
     """
     host, port = split_address(address)
     try:
@@ -97,7 +110,7 @@ def _check_free(address: str) -> None:
         raise OSError(
             errno.EADDRINUSE,
             f"{address} cannot be listened on: port {port} is taken, by another program or an "
-            "earlier coordinator. End that one, or give all processes another port",
+            "earlier server of this one. End that one, or choose another port",
         )
     if failures and len(failures) == len(found):
         remedy = (

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 from mjax._engine.base.folding import boundary
 from mjax._engine.runtime.arrays.devices import client
 from mjaxlib_shim import profiler as shim
+from mjaxlib_shim.distributed import check_free
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -238,6 +239,7 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
     Raises:
       ValueError: a server is already running.
+      RuntimeError: the port cannot be listened on: it is taken, for example.
 
     Example:
       >>> server = mjax.profiler.start_server(0)
@@ -248,6 +250,12 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
         if _server is not None:
             msg = "profiler.start_server: only one server can run; stop it with stop_server first."
             raise ValueError(msg)
+        if port:
+            try:
+                check_free(f"[::]:{port}")
+            except OSError as error:
+                msg = f"profiler.start_server: {error.strerror}."
+                raise RuntimeError(msg) from None
         if requires_backend:
             client()
         _server = shim.start_server(port)

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import pathlib
+import socket
 import threading
 import tomllib
 
@@ -93,6 +94,14 @@ def test_server():
         profiler.start_server(free_port())
     del server
     profiler.stop_server()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        taken = other.getsockname()[1]
+        for port, text in [(taken, f"port {taken} is taken"), (1 << 20, "write host:port")]:
+            with pytest.raises((RuntimeError, ValueError), match=text):
+                profiler.start_server(port)
+    with pytest.raises(ValueError, match="no server runs"):
+        profiler.stop_server()
 
 
 def test_subprocesses_on_an_older_jaxlib():
