@@ -235,7 +235,8 @@ def test_inputs_that_the_function_is_not_given():
     assert jaxpr.eqns == []
     with pytest.raises(TypeError, match=r"in_avals\[1\] must be a type.*got 3"):
         partial_eval.trace_to_jaxpr_dynamic(weighted, [F3, 3])
-    with pytest.raises(TypeError, match=r"must return a list or tuple of values, and returned"):
+    with pytest.raises(TypeError, match=r"trace_to_jaxpr_dynamic: a function of flat "
+                       r"values must return a list of its results, but sin returned"):
         partial_eval.trace_to_jaxpr_dynamic(lax.sin, [F3])
     with pytest.raises(TypeError, match="trace_to_jaxpr_dynamic takes a function; got 3"):
         partial_eval.trace_to_jaxpr_dynamic(3, [F3])
@@ -545,7 +546,8 @@ def test_wrapped_functions_of_partly_known_arguments(wrap, knowns):
         early = iter(outs[:n])
         assert not out_knowns[1] and env == () and len(out_avals) == 3 - n
         same([next(early) if k else next(late) for k in out_knowns], f(*args))
-    with pytest.raises(TypeError, match="must return a list or tuple of values"):
+    with pytest.raises(TypeError, match="trace_to_subjaxpr_nounits: a function of flat "
+                       "values must return a list of its results, but sin returned"):
         partial_eval.trace_to_subjaxpr_nounits_fwd(wrap(lax.sin), None).call_wrapped(
             [partial_eval.PartialVal.unknown(F3)])
 

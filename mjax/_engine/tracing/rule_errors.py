@@ -512,21 +512,33 @@ def refuse_flags(who: str, jaxpr: Any, **flags: Any) -> None:
             raise TypeError(msg)
 
 
-def refuse_results(function: Any, outs: Any) -> None:
+def refuse_results(function: Any, outs: Any, who: str = "") -> None:
     """Refuses the results of a function of flat values that are not in a list.
 
+    Args:
+      function: the function.
+      outs: its results, not a list or a tuple.
+      who: the function that takes nothing else; without it, other iterables pass.
+
     Raises:
-      TypeError: they are not.
+      TypeError: they are refused.
     """
-    try:
-        iter(outs)
-    except TypeError:
+    if who or not _is_iterable(outs):
         while hasattr(function, "func"):
             function = function.func
         name = getattr(function, "__name__", None) or type(function).__name__
-        msg = (f"a function of flat values must return a list of its results, but {name} returned "
-               f"{describe_value(outs)}.")
-        raise TypeError(msg) from None
+        msg = (f"{who and who + ': '}a function of flat values must return a list of its results, "
+               f"but {name} returned {describe_value(outs)}."
+               f"{who and ' For functions of pytrees there is mjax.make_jaxpr.'}")
+        raise TypeError(msg)
+
+
+def _is_iterable(x: Any) -> bool:
+    try:
+        iter(x)
+    except TypeError:
+        return False
+    return True
 
 
 def _identifier(name: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, no_debug_info
 from mjax._engine.ir.pytree import tree_flatten, tree_map
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing.flat import FlatFunction, function_name
 from mjax._engine.tracing.interpreter import call_with
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_errors import describe_value, refuse_results
 from mjax._engine.tracing.stage import StageInterpreter, eval_jaxpr, stage
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax_ext._checked import as_function, flags_for
@@ -40,13 +40,6 @@ def check_types(who: str, avals: Sequence[Any]) -> list[AbstractValue]:
                    f"core.ShapedArray(shape, dtype); got {describe_value(aval)}.")
             raise TypeError(msg)
     return list(avals)
-
-
-def refuse_results(who: str, outs: Any) -> NoReturn:
-    """Raises the error for a function of flat values that did not return a list."""
-    msg = (f"{who}: the function must return a list or tuple of values, and returned "
-           f"{describe_value(outs)}. For functions of pytrees there is mjax.make_jaxpr.")
-    raise TypeError(msg)
 
 
 def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence[Any],
@@ -84,7 +77,9 @@ def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence
 
     def flat(*args: Any) -> Sequence[Any]:
         outs = call(*[a for a, k in zip(args, kept, strict=True) if k])
-        return outs if isinstance(outs, (list, tuple)) else refuse_results(who, outs)
+        if not isinstance(outs, (list, tuple)):
+            refuse_results(fun, outs, who)
+        return outs
 
     jaxpr = stage(flat, avals, info_of(fun, debug_info, "trace_to_jaxpr_dynamic"))
     if auto_dce:

@@ -11,12 +11,12 @@ from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, Literal, no_debug_info, used
 from mjax._engine.ir.types import AbstractValue, typeof
 from mjax._engine.tracing.interpreter import check_alive, running
 from mjax._engine.tracing.leaks import refuse_leaks
-from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value
+from mjax._engine.tracing.rule_errors import as_jaxpr, describe_value, refuse_results
 from mjax._engine.tracing.stage import StageTracer
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax._engine.transforms.partial_eval import PartialEvalInterpreter, partial_eval_jaxpr
 from mjax_ext._checked import as_function, flags_for
-from mjax_ext.interpreters.partial_eval._tracing import info_of, refuse_results
+from mjax_ext.interpreters.partial_eval._tracing import info_of
 
 
 class PartialVal(tuple[Any, Any]):
@@ -127,7 +127,7 @@ def trace_to_jaxpr_nounits(fun: Callable[..., Sequence[Any]], pvals: Sequence[Pa
         outs = call(*[p.get_known() if p.is_known() else interp.new_arg(p.get_aval())
                       for p in pvals])
         if not isinstance(outs, (list, tuple)):
-            refuse_results(who, outs)
+            refuse_results(fun, outs, who)
         wanted = flags_for(who, "instantiate", instantiate, outs, "result")
         unknown = [w or interp.is_unknown(o) for o, w in zip(outs, wanted, strict=True)]
         out_pvals = [PartialVal.unknown(typeof(o)) if u else PartialVal.known(o)

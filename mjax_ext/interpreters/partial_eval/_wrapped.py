@@ -18,9 +18,10 @@ from mjax._engine.control.calls.wrapped import (
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr
 from mjax._engine.ir.types import typeof
 from mjax._engine.tracing.interpreter import call_with
+from mjax._engine.tracing.rule_errors import refuse_results
 from mjax_ext._checked import flags_for
 from mjax_ext.interpreters._traces import JaxprTrace
-from mjax_ext.interpreters.partial_eval._tracing import info_of, refuse_results
+from mjax_ext.interpreters.partial_eval._tracing import info_of
 from mjax_ext.interpreters.partial_eval._unknown import (
     PartialVal,
     instantiate_const_at,
@@ -34,7 +35,7 @@ def _traced(f: Callable[..., Any], trace: Any, instantiate: Any, info: DebugInfo
     ins = [trace.new_arg(p.get_aval()) if not p.is_known() else p.get_known() for p in pvals]
     outs = call_with(trace, f, *ins)
     if not isinstance(outs, (list, tuple)):
-        refuse_results("trace_to_subjaxpr_nounits", outs)
+        refuse_results(f, outs, "trace_to_subjaxpr_nounits")
     wanted = flags_for("trace_to_subjaxpr_nounits", "instantiate", instantiate, outs, "result")
     outs = [instantiate_const_at(trace, w, o) for o, w in zip(outs, wanted, strict=True)]
     unknown = [trace.is_unknown(o) for o in outs]
