@@ -75,7 +75,7 @@ def trace_to_jaxpr_dynamic(fun: Callable[..., Sequence[Any]], in_avals: Sequence
     kept = flags_for(who, "keep_inputs", True if keep_inputs is None else keep_inputs, avals,
                      "input")
 
-    def flat(*args: Any) -> Sequence[Any]:
+    def flat(*args: Any) -> Any:
         outs = call(*[a for a, k in zip(args, kept, strict=True) if k])
         if not isinstance(outs, (list, tuple)):
             refuse_results(fun, outs, who)
