@@ -14,11 +14,20 @@ from operator import attrgetter
 from typing import Any
 
 from mjax._engine.base.program_caches import ProgramCache
+from mjax._engine.base.util import forget_older_half
 
 #: The types of tracers, arrays and zeros, in an iterator: at C speed, unlike `typeof`.
 types_of = partial(map, attrgetter("aval"))
 
 Params = dict[str, Any]
+
+
+class Identity(list[Any]):
+    """Stands for a primitive in keys of tables that must not keep it alive. It is false."""
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class Few(list[Params]):
@@ -34,13 +43,13 @@ class Few(list[Params]):
         self.made = made
 
 
-class Many(set[Any]):
-    """More params than are compared one by one."""
+class Many(dict[Any, None]):
+    """More params than are compared one by one; the older half is forgotten when they are 1024."""
 
     __slots__ = ("made",)
 
     def __init__(self, few: Few):
-        super().__init__(tuple(params.items()) for params in few)
+        super().__init__((tuple(params.items()), None) for params in few)
         self.made = few.made
 
     def __contains__(self, params: Any) -> bool:
@@ -48,7 +57,9 @@ class Many(set[Any]):
 
     def append(self, params: Params) -> None:
         """Adds params."""
-        self.add(tuple(params.items()))
+        if len(self) >= 1024:
+            forget_older_half(self)
+        self[tuple(params.items())] = None
 
 
 def note(table: ProgramCache, types: Iterable[Any], params: Params, made: Any = None) -> None:
@@ -64,7 +75,7 @@ def note(table: ProgramCache, types: Iterable[Any], params: Params, made: Any = 
         key: Hashable = tuple(types)
         hash(tuple(params.items()))
         known = table.get(key) or table.put(key, Few(made))
-        if type(known) is Few and len(known) == 8:
+        if type(known) is Few and len(known) >= 8:
             known = table.put(key, Many(known))
         if params not in known:
             known.append(params)

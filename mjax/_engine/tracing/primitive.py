@@ -15,6 +15,7 @@ from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
+from mjax._engine.tracing.agreed import Identity
 from mjax._engine.tracing.exceptions import Exceptions
 from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
@@ -112,9 +113,9 @@ class Primitive(Exceptions):
 
     __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared",
                  "compares_list", "compares_one", "derived", "effectful", "exact_params",
-                 "executables", "foreign", "frame", "free_batch", "free_jvp", "lowerings",
-                 "multiple_results", "name", "own_varying", "schema", "structural", "types",
-                 "types_cacheable", "used")
+                 "executables", "foreign", "frame", "free_batch", "free_jvp", "identity",
+                 "lowerings", "multiple_results", "name", "own_varying", "schema", "structural",
+                 "types", "types_cacheable", "used")
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
     call_primitive = map_primitive = False
@@ -151,6 +152,7 @@ class Primitive(Exceptions):
     compares_list: bool
     free_jvp: Rule | None
     free_batch: Rule | None
+    identity: Identity
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | Schema | None = None,
                  examples: Examples = (), multiple_results: bool = False,
@@ -181,6 +183,8 @@ class Primitive(Exceptions):
         self.effectful: bool = False
         #: Types of results and operands -> params for which they agree (`tracing.agreed`).
         self.agreed: ProgramCache = ProgramCache()
+        #: Stands for it in keys of tables that do not keep it alive.
+        self.identity = Identity()
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.

@@ -74,8 +74,8 @@ class AxisData(Record):
 
 
 _element_types = BoundedCache()
-#: (settings, size of the axis) -> what agreed, by the primitive, types of operands, and types and
-#: dims of results.
+#: (settings, size of the axis) -> what agreed, by the primitive's identity with types of operands,
+#: and types and dims of results.
 _agreed = BoundedCache(256)
 #: At C speed: the types of operands, and numbers.
 _types_or_values = partial(map, getattr)
@@ -165,7 +165,7 @@ class BatchInterpreter(Interpreter):
     def process(self, primitive: Primitive, args: tuple[Any, ...], params: dict[str, Any]) -> Any:
         values: list[Any] = []
         dims: list[int | None] = []
-        types: Any = None
+        types: Any = primitive.identity
         batched: Any = args  # Whether all operands are, and there are some.
         for arg in args:
             if type(arg) is BatchTracer and arg.interp is self:
@@ -176,28 +176,29 @@ class BatchInterpreter(Interpreter):
                 values.append(arg)
                 dims.append(None)
                 batched = False
-        thread.interpreter = self.parent
         if not batched:
-            if (types is None and not primitive.always and (
+            if (not types and not primitive.always and (
                     primitive.axis_batch is None or not self.names_axis(primitive, params))
                     and (primitive.frame is None or not primitive.frame.writes(params))):
+                thread.interpreter = self.parent
                 try:
                     return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
                 finally:
                     thread.interpreter = self
-            types = (*_types_or_values(args, _AVAL, args),)
+            types = (types, *_types_or_values(args, _AVAL, args))
+        thread.interpreter = self.parent
         try:
             pair = self.apply(primitive, args, values, dims, params)
             thread.interpreter = self
             out, dim = pair
             if primitive.multiple_results:
                 if primitive.types_cacheable:
-                    known = self.agreed[(primitive, types, *dim, *types_of(out))]
+                    known = self.agreed[(types, *dim, *types_of(out))]
                     if params in known:
                         return [o if d is None else BatchTracer(self, o, d, element)
                                 for o, d, element in zip(out, dim, known.made, strict=True)]
             else:
-                known = self.agreed[primitive, types, out.aval, dim]
+                known = self.agreed[types, out.aval, dim]
                 if params in known:
                     return known.made(self, out, dim)
         except Exception:
@@ -227,10 +228,10 @@ class BatchInterpreter(Interpreter):
         if declared is not None:
             elements = [r.aval for r in results if hasattr(r, "aval")]
             if several:
-                note(self.agreed, chain([primitive, types, *dims], types_of(outs)), params,
+                note(self.agreed, chain([types, *dims], types_of(outs)), params,
                      elements)
             else:
-                note(self.agreed, chain([primitive, types], types_of(outs), dims), params,
+                note(self.agreed, chain([types], types_of(outs), dims), params,
                      _itself if dim is None else partial(BatchTracer, aval=elements[0]))
         return results if several else results[0]
 

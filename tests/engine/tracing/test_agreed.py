@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
 
@@ -25,6 +29,58 @@ def test_few_params_are_compared_and_many_are_hashed():
     assert type(few) is Few and few.made is None and few == [{}]
     assert all({"by": float(i), "kind": ("a", i)} in many for i in range(20))
     assert {"by": 1.0, "kind": ("a", 2)} not in many and {} not in many and {} in few
+
+
+def test_many_params_are_forgotten_by_halves():
+    table = ProgramCache()
+    for i in range(3000):
+        note(table, ["f32"], {"by": i})
+    many = table["f32",]
+    assert 512 <= len(many) <= 1024 and {"by": 2999} in many and {"by": 0} not in many
+
+
+def test_more_than_few_params_that_two_threads_noted_are_hashed_too():
+    table = ProgramCache()
+    table.put(("f32",), few := Few(None))
+    few.extend({"by": i} for i in range(9))
+    note(table, ["f32"], {"by": 9})
+    assert type(table["f32",]) is Many and len(table["f32",]) == 10
+
+
+def test_transformed_primitives_are_not_kept():
+    def transformed(several):
+        p = core.Primitive(f"short-lived, {several}", multiple_results=several)
+        p.def_abstract_eval(lambda x, y: [x] if several else x)
+        batching.primitive_batchers[p] = lambda args, dims: (
+            [args[0]], [dims[0]]) if several else (args[0], dims[0])
+        for y in None, 0:
+            mjax.make_jaxpr(mjax.vmap(p.bind, in_axes=(0, y)))(X, X if y == 0 else 2.0)
+        return weakref.ref(p)
+
+    kept = [transformed(several) for several in (False, True)]
+    gc.collect()
+    assert [reference() for reference in kept] == [None, None]
+
+
+def test_threads_that_note_and_forget_at_once():
+    p = core.Primitive("row of many kinds", params={"kind": int})
+    p.def_abstract_eval(lambda x, *, kind: x)
+    batching.primitive_batchers[p] = lambda args, dims, *, kind: (
+        args[0] if kind % 13 != 11 else args[0].T, dims[0])
+    found = []
+
+    def use():
+        for i in range(52):
+            try:
+                mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, kind=i)))(np.stack([X, X, X, X]))
+            except Exception as error:
+                found.append((i, isinstance(error, TypeError)))
+            if i % 20 == 0:
+                forget_programs()
+
+    threads = [threading.Thread(target=use) for _ in range(3)]
+    [t.start() for t in threads], [t.join() for t in threads]
+    assert sorted(found) == [(i, True) for i in (11, 24, 37, 50) for _ in threads]
 
 
 def test_what_is_not_noted():
