@@ -72,7 +72,8 @@ def test_threads_that_note_and_forget_at_once():
     def use():
         for i in range(52):
             try:
-                mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, kind=i)))(np.stack([X, X, X, X]))
+                mjax.make_jaxpr(mjax.vmap(lambda x, i=i: p.bind(x, kind=i)))(
+                    np.stack([X, X, X, X]))
             except Exception as error:
                 found.append((i, isinstance(error, TypeError)))
             if i % 20 == 0:
