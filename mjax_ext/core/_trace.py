@@ -222,7 +222,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
             elif out.aval is not None:
                 return out
         except Exception:
-            if thread.interpreter is not self:  # The method raised it.
+            if thread.interpreter is not self or "out" not in locals():  # The method raised it.
                 thread.interpreter = self
                 raise
         except BaseException:

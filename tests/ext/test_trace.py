@@ -122,6 +122,29 @@ def test_tracers_of_the_engine_that_have_ended_are_refused_below():
                     X[0] if transform is mjax.grad else X)
 
 
+def test_errors_of_what_leaves_its_trace_current_are_kept():
+    p, current, held = core.Primitive("left"), [], []
+
+    def left(*args):
+        held.append(core.set_current_trace(current[-1]))
+        held[-1].__enter__()
+        raise RuntimeError("left")
+
+    class Leaving(Noting):
+        process_primitive = left
+
+    def bound(x):
+        current.append(x._trace)
+        return p.bind(x)
+
+    p.def_abstract_eval(lambda x: x)
+    ad.primitive_jvps[p] = batching.primitive_batchers[p] = left
+    for f in (lambda: mjax.jvp(bound, (X,), (X,)), lambda: mjax.vmap(bound)(X),
+              lambda: run(Leaving, bound, X)):
+        with pytest.raises(RuntimeError, match="left"):
+            f()
+
+
 def test_leaks_are_found_where_a_trace_ends():
     leaked = []
 

@@ -202,7 +202,7 @@ class BatchInterpreter(Interpreter):
                 if params in known:
                     return known.made(self, out, dim)
         except Exception:
-            if thread.interpreter is not self:  # The rule raised it.
+            if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
                 refuse_misfits(primitive, args, params, "batchable")
                 raise

@@ -140,7 +140,7 @@ class JVPInterpreter(Interpreter):
                 if tangent.aval is aval and aval.inexact:
                     return tracer_of(self, out, tangent, aval)
         except Exception:
-            if thread.interpreter is not self:  # The rule raised it.
+            if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
                 refuse_misfits(primitive, primals, params, "differentiable")
                 raise
