@@ -202,6 +202,7 @@ def _emit(ctx: Any, callback: Callable[..., Any], token: Any, operands: Sequence
     on_pieces = partitioned and mctx.cut_by_xla and not mctx.per_device
     if partitioned:
         _refuse_partitioned(ctx, on_pieces, bool(n), bool(result_avals))
+    place = _place(ctx, getattr(callback, "device", None))
     callback = _marked(_told(callback) if mctx.partitioned else callback, devices)
     after = None if mctx.opaque_tokens else np.zeros((), np.bool_)
 
@@ -219,8 +220,36 @@ def _emit(ctx: Any, callback: Callable[..., Any], token: Any, operands: Sequence
         return emit(*operands), None, None
     emitted = list(emit_once(ctx, [*([] if token is None else [token]), *operands], operand_avals,
                              out_avals, has_side_effect, one_device_calls(has_side_effect), emit,
-                             n))
+                             n, place))
     return emitted[n:], emitted[0] if n else None, None
+
+
+def _place(ctx: Any, device: Any) -> int:
+    """The number of the device that calls a function, among those of the program."""
+    if device is None:
+        return 0
+    mctx = ctx.module_context
+    if mctx.per_device:
+        raise LazyNotImplementedError(lambda: (
+            f"{ctx.primitive.name}: in the body of a shard_map each device calls the function. "
+            f"Leave out sharding.\n{applied_at(ctx.source)}"))
+    if mctx.runs_on is None:
+        return 0
+    if device not in mctx.runs_on:
+        refuse_device(ctx.primitive.name, device, mctx.runs_on, ctx.source)
+    return list(mctx.runs_on).index(device)
+
+
+def refuse_device(who: str, device: Any, devices: Sequence[Any], source: Any = None) -> None:
+    """Refuses a device for a callback that is none of the program's.
+
+    Raises:
+      ValueError: always.
+    """
+    raise LazyValueError(lambda: (
+        f"{who}: sharding names the device {device}, but the program runs on "
+        f"{', '.join(map(str, devices))}. Name one of these, or leave out sharding."
+        f"{'' if source is None else chr(10) + applied_at(source)}"))
 
 
 def _checked(primitive: Any, callback: Callable[..., Any], avals: Sequence[Any]
@@ -407,5 +436,5 @@ def _debug_batch(axis: AxisData, args: Any, dims: Any, **params: Any) -> Any:
 __all__ = [
     "DebugEffect", "IOEffect", "OrderedDebugEffect", "OrderedIOEffect", "debug_callback_p",
     "debug_effect", "emit_python_callback", "io_callback_p", "io_effect", "ordered_debug_effect",
-    "ordered_io_effect", "pure_callback_p",
+    "ordered_io_effect", "pure_callback_p", "refuse_device",
 ]

@@ -19,7 +19,8 @@ from mjaxlib_shim.host_callbacks import keeps_results
 
 def emit_once(ctx: Any, operands: Sequence[Any], operand_avals: Sequence[Any],
               out_avals: Sequence[Any], has_side_effect: bool, marked: bool,
-              emit: Callable[..., Sequence[Any]], tokens: int = 0) -> Sequence[Any]:
+              emit: Callable[..., Sequence[Any]], tokens: int = 0, place: int = 0
+              ) -> Sequence[Any]:
     """Emits a call that one device of a program does for all, with whole operands; in the body of
     a shard_map each device does.
 
@@ -33,6 +34,7 @@ def emit_once(ctx: Any, operands: Sequence[Any], operand_avals: Sequence[Any],
       emit: `(*operands, sharding=None) -> results`. `sharding` gives that of a number of results,
         or None.
       tokens: the number of tokens, which there are among the results too.
+      place: the number of the device.
 
     Raises:
       ValueError: a token, in a shard_map that leaves mesh axes to XLA.
@@ -44,11 +46,13 @@ def emit_once(ctx: Any, operands: Sequence[Any], operand_avals: Sequence[Any],
         return emit(*given)
     if mctx.per_device and mctx.cut_by_xla and has_side_effect:
         _refuse_partly_manual(ctx, bool(tokens), len(out_avals) > tokens)
-        return mctx.by_first_device(given, out_avals, emit)
+        return mctx.by_one_device(given, out_avals, emit)
     if mctx.per_device or marked:
-        return emit(*given, sharding=mctx.on_one_device)
-    return mctx.by_first_device(given, out_avals, lambda *values: emit(
-        *values, sharding=lambda count: None))
+        outs = emit(*given, sharding=lambda count: mctx.on_one_device(count, place))
+        # XLA leaves results of the program on that device alone, unless the others ask for them.
+        return [*outs[:tokens], *mctx.gathered(outs[tokens:], out_avals[tokens:])]
+    return mctx.by_one_device(given, out_avals, lambda *values: emit(
+        *values, sharding=lambda count: None), place)
 
 
 def _refuse_partly_manual(ctx: Any, ordered: bool, results: bool) -> None:

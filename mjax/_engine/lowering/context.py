@@ -19,8 +19,8 @@ from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.source import NameStack, SourceInfo, annotations_of, source_info_of
 from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
 from mjax._engine.lowering.facts import ModuleFacts, RuleFacts, ShardingContext, SPMDAxisContext
-from mjax._engine.lowering.regions import by_first_device
-from mjax._engine.lowering.shardings import on_first_device, tensor_sharding
+from mjax._engine.lowering.regions import by_one_device
+from mjax._engine.lowering.shardings import on_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, flat, full, grouped, ir, ir_types
 from mjax._engine.tracing.marked import traced
@@ -46,6 +46,7 @@ class ModuleContext(ModuleFacts):
       checking: whether each rule's results are compared with the declared types. Only after a
         module failed to verify, to find the rule at fault.
       devices: the devices of the program's partitions, in order; None: it runs on one device.
+      runs_on: the devices that it will be compiled for; None: unknown.
       mesh: a mesh of these devices.
       meshes: shape and order of the devices of a mesh -> its name in the module.
     """
@@ -59,7 +60,7 @@ class ModuleContext(ModuleFacts):
         self.rule_names: tuple[str | None, ...] = (*names_of(platform), None)
         self.module = module
         self.checking = checking
-        self.devices = devices
+        self.devices = self.runs_on = devices
         self.mesh = mesh
         self.meshes: dict[Any, str] = {}
         self.functions: dict[Any, Any] = {}
@@ -97,6 +98,10 @@ class ModuleContext(ModuleFacts):
         if value.dtype.kind in "fcV" and (value != value).any():
             self.has_nan = True
 
+    def note_devices(self, devices: tuple[Any, ...]) -> None:
+        """Takes note of the devices that the module will be compiled for."""
+        self.runs_on = devices
+
     @property
     def partitioned(self) -> bool:
         """Whether XLA partitions the program. On one device, or a mesh of one, it does not, and
@@ -113,24 +118,25 @@ class ModuleContext(ModuleFacts):
         """Whether each device runs its own operations: inside the body of a shard_map."""
         return _manual()
 
-    def on_one_device(self, count: int) -> Any:
-        """The attribute of an operation that only the first device runs, with whole operands.
+    def on_one_device(self, count: int, place: int = 0) -> Any:
+        """The attribute of an operation that only one device runs, with whole operands: that with
+        the number `place`.
 
         None in the body of a shard_map, where each device runs its own operation.
         """
-        return None if _manual() else on_first_device(max(1, count))  # one also without results
+        return None if _manual() else on_device(max(1, count), place)  # one also without results
 
-    def by_first_device(self, values: Sequence[Any], out_avals: Sequence[Any],
-                        body: Callable[..., Sequence[Any]]) -> list[Any]:
+    def by_one_device(self, values: Sequence[Any], out_avals: Sequence[Any],
+                      body: Callable[..., Sequence[Any]], place: int = 0) -> list[Any]:
         """The same for several operations at once, and in the body of a shard_map that leaves axes
         to XLA: see `regions`."""
         mesh, known = _manual_mesh() or (self.mesh, frozenset[Any]())
         axes = [name for name in mesh.axis_names if name not in known]
-        return by_first_device(self, mesh, axes, values, out_avals, body)
+        return by_one_device(self, mesh, axes, values, out_avals, body, place)
 
     def gathered(self, values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-        """Copies of values on all devices, as operands of an operation on the first device. XLA
-        gathers them well this way, and warns otherwise."""
+        """Copies of values on all devices, as operands or results of an operation on one device.
+        XLA gathers them well this way, and warns otherwise."""
         if not self.partitioned or _manual():
             return list(values)
         return [sdy.ShardingConstraintOp(v, tensor_sharding(

@@ -91,10 +91,10 @@ def computation_with_effects(mctx: Any, mesh: Mesh | AbstractMesh, axes: Collect
     return results
 
 
-def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
-                    values: Sequence[Any], out_avals: Sequence[ShapedArray],
-                    body: Callable[..., Sequence[Any]]) -> list[Any]:
-    """Lets only the first device along some axes compute, with whole values; all get the results.
+def by_one_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
+                  values: Sequence[Any], out_avals: Sequence[ShapedArray],
+                  body: Callable[..., Sequence[Any]], place: int) -> list[Any]:
+    """Lets only one device along some axes compute, with whole values; all get the results.
 
     Args:
       mctx: the module under construction.
@@ -103,21 +103,22 @@ def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
       values: values that are whole along them.
       out_avals: types of the results.
       body: from values to values.
+      place: the number of the device. It is 0, the first one, unless these are all axes.
     """
     types = [mctx.type_of(a) for a in out_avals]
     physical = [physical_aval(a) for a in out_avals]
     count = math.prod(mesh.shape[name] for name in axes)
     one, all_ = ([ir_type(a.update(shape=(n, *a.shape))) for a in physical] for n in (1, count))
     given = [Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank) for v in values]
-    # Each device returns a piece. Only the piece of the first one is read.
+    # Each device returns a piece. Only the piece of that one is read.
     wanted = [Port(None, t, PartitionSpec(tuple(axes)), a.ndim + 1)
               for t, a in zip(all_, physical, strict=True)]
 
     def inside(*args: Any) -> list[Any]:
-        first = _is_first(mctx, mesh, axes)
+        chosen = _is_chosen(mctx, mesh, axes, place)
         # XLA cannot place a branch without results (0.4.36), so it also returns a number.
         number = constant(np.int32(0))
-        choice = hlo.IfOp([*types, number.type], first)
+        choice = hlo.IfOp([*types, number.type], chosen)
         with ir.InsertionPoint(choice.true_branch.blocks.append()):
             hlo.return_([*body(*args), number])
         with ir.InsertionPoint(choice.false_branch.blocks.append()):
@@ -125,17 +126,18 @@ def by_first_device(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any],
         return list(map(hlo.reshape, one, choice.results[:-1]))
 
     results = computation_with_effects(mctx, mesh, axes, given, wanted, inside)
-    return [hlo.reshape(t, op("stablehlo.slice", [first], [v], {
-        "start_indices": dense_i64([0] * (a.ndim + 1)), "limit_indices": dense_i64([1, *a.shape]),
+    return [hlo.reshape(t, op("stablehlo.slice", [piece], [v], {
+        "start_indices": dense_i64([place, *[0] * a.ndim]),
+        "limit_indices": dense_i64([place + 1, *a.shape]),
         "strides": dense_i64([1] * (a.ndim + 1))})[0])
-        for v, t, first, a in zip(results, types, one, physical, strict=True)]
+        for v, t, piece, a in zip(results, types, one, physical, strict=True)]
 
 
-def _is_first(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any]) -> Any:
-    """Whether a device is the first along these axes of the mesh."""
+def _is_chosen(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any], place: int) -> Any:
+    """Whether a device is the one with a number, or the first along these axes of the mesh."""
     number = hlo.partition_id()
     if len(axes) == len(mesh.axis_names):
-        return _equal(number, np.uint32(0))
+        return _equal(number, np.uint32(place))
     order = np.arange(mesh.size)
     if isinstance(mesh, Mesh) and mctx.devices is not None:
         place = {device: i for i, device in enumerate(mctx.devices)}

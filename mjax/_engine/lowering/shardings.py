@@ -113,14 +113,15 @@ def tensor_sharding(mctx: Any, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n
         for dim, open_dim in zip(cuts, left, strict=True)])
 
 
-def on_first_device(count: int) -> Any:
-    """The attribute of an operation that only the first partition runs.
+def on_device(count: int, place: int) -> Any:
+    """The attribute of an operation that only one partition runs.
 
     Args:
       count: the number of its results; 1 if it has none.
+      place: the partition's number.
     """
-    first = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([], [0]), [])
-    return per_value([first] * count)
+    one = sdy.TensorShardingAttr.get(sdy.MeshAttr.get([], [place]), [])
+    return per_value([one] * count)
 
 
 def per_value(shardings: Sequence[Any]) -> Any:

@@ -210,7 +210,8 @@ def lower(program: Program, platform: str | None = None, whole: bool = False) ->
         return lower_to_module(
             program.jaxpr, program.name, platform or program.platform, *program.donation,
             client=lambda: program.devices[0].client,
-            partition=program.shardings.partition(program.kept), whole=whole)
+            partition=program.shardings.partition(program.kept), whole=whole,
+            prepare=lambda mctx: mctx.note_devices(program.devices))
 
 
 def compile_module(program: Program, lowered: LoweredModule, options: dict[str, Any]) -> Loaded:

@@ -21,6 +21,7 @@ from mjax._engine.control.callback_primitives import (
     ordered_debug_effect,
     ordered_io_effect,
     pure_callback_p,
+    refuse_device,
 )
 from mjax._engine.control.calls.static_arguments import Static
 from mjax._engine.control.opaque_calls import check_method
@@ -36,7 +37,10 @@ from mjax._engine.ir.pytree import (
 from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.keys import unwrap
 from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.constraints import mesh_for_all
+from mjax._engine.runtime.arrays.devices import default_device
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.arrays.shardings import SingleDeviceSharding
 from mjax._engine.runtime.arrays.transfer import to_array
 from mjax._engine.runtime.effects.tokens import thread_tokens
 from mjax._engine.runtime.xla_errors import remember
@@ -64,12 +68,13 @@ class FlatCallback:
       result_avals: their types.
       declared: the mesh axes of a shard_map along which each varies; None: all axes. Empty: None
         for all results.
+      device: that calls it for all devices of a program; None: the first one.
     """
 
     def __init__(self, who: str, function: Callable[..., Any], in_tree: Any,
                  key_dtypes: Sequence[Any], out_tree: Any = None,
                  result_avals: Sequence[ShapedArray] = (),
-                 declared: Sequence[frozenset[Any] | None] = ()):
+                 declared: Sequence[frozenset[Any] | None] = (), device: Any = None):
         self.who = who
         self.function = function
         self.in_tree = in_tree
@@ -77,11 +82,12 @@ class FlatCallback:
         self.out_tree = out_tree
         self.result_avals = tuple(result_avals)
         self.declared = tuple(declared)
+        self.device = device
         self.settings = thread.settings
 
     def _key(self) -> tuple[Any, ...]:
         return (self.who, self.function, self.in_tree, self.key_dtypes, self.out_tree,
-                self.result_avals, self.declared, self.settings)
+                self.result_avals, self.declared, self.device, self.settings)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FlatCallback) and self._key() == other._key()
@@ -95,7 +101,7 @@ class FlatCallback:
     def for_results(self, result_avals: Sequence[ShapedArray]) -> FlatCallback:
         """The same function with other result types."""
         return FlatCallback(self.who, self.function, self.in_tree, self.key_dtypes,
-                            self.out_tree, result_avals, self.declared)
+                            self.out_tree, result_avals, self.declared, self.device)
 
     def __call__(self, *values: Any) -> tuple[np.ndarray[Any, Any], ...]:
         """Called by XLA; its exception is kept, to be raised where its results are awaited."""
@@ -132,8 +138,8 @@ class FlatCallback:
                                                             strict=True))
 
 
-def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, results: Any = None
-          ) -> tuple[list[Any], FlatCallback]:
+def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, results: Any = None,
+          sharding: Any = None) -> tuple[list[Any], FlatCallback]:
     check_callable(who, function)
     if results is _nothing:
         args, kwargs = tree_map(_static_unless_array, (args, kwargs))
@@ -148,7 +154,8 @@ def _flat(who: str, function: Callable[..., Any], args: Any, kwargs: Any, result
     shapes, out_tree = tree_flatten(results)
     return leaves, FlatCallback(who, function, in_tree, key_dtypes, out_tree,
                                 [_result_type(who, s) for s in shapes],
-                                [s.vma if type(s) is ShapeDtypeStruct else None for s in shapes])
+                                [s.vma if type(s) is ShapeDtypeStruct else None for s in shapes],
+                                None if sharding is None else _device_of(who, sharding))
 
 
 _nothing: Any = object()
@@ -182,7 +189,8 @@ def _result_type(who: str, spec: Any) -> ShapedArray:
 
 @boundary
 def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any,
-                  sharding: None = None, vmap_method: str | None = None, **kwargs: Any) -> Any:
+                  sharding: SingleDeviceSharding | None = None, vmap_method: str | None = None,
+                  **kwargs: Any) -> Any:
     """Calls a Python function without side effects from a compiled program.
 
     It may be called any number of times, or not at all if its results are unused.
@@ -194,7 +202,7 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
         calls it, and results are assumed to vary along all mesh axes, or along those in the
         struct's `manual_axis_type`. Differences along other axes are not detected.
       args: pytrees of arrays.
-      sharding: must be None.
+      sharding: of the device that calls it, one of the program's; None: the first of them.
       vmap_method: how it is called for a batch. "sequential": in a loop over the elements.
         "sequential_unrolled": the same without a loop. "expand_dims": once, for arrays with a
         leading batch axis, of size 1 for unbatched arguments. "broadcast_all": once, with every
@@ -207,7 +215,9 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
 
     Raises:
       TypeError: arguments that are not arrays; at run time: results of undeclared types.
-      ValueError: an unknown `vmap_method`; when it is differentiated, or batched without one.
+      ValueError: an unknown `vmap_method`; when it is differentiated, or batched without one;
+        the program does not run on the device of `sharding`.
+      NotImplementedError: `sharding` is of another class, or given in the body of a shard_map.
 
     Example:
       >>> import numpy as np
@@ -220,22 +230,24 @@ def pure_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args:
     Source: the public interface of `jax.pure_callback`.
     """
     check_method("pure_callback", vmap_method)
-    _refuse_sharding("pure_callback", sharding)
-    leaves, flat = _flat("pure_callback", callback, args, kwargs, result_shape_dtypes)
+    leaves, flat = _flat("pure_callback", callback, args, kwargs, result_shape_dtypes, sharding)
     outs = pure_callback_p.bind(*leaves, callback=flat, result_avals=flat.result_avals,
                                 vmap_method=vmap_method)
     return tree_unflatten(flat.out_tree, outs)
 
 
-def _refuse_sharding(who: str, sharding: Any) -> None:
-    if sharding is not None:
-        msg = f"{who}: sharding must be None: the callback runs where the program does."
+def _device_of(who: str, sharding: Any) -> Any:
+    if type(sharding) is not SingleDeviceSharding:
+        msg = (f"{who}: sharding must be a SingleDeviceSharding, whose device calls the function, "
+               f"or None; got {sharding!r}.")
         raise NotImplementedError(msg)
+    return sharding.device
 
 
 @boundary
 def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: Any,
-                sharding: None = None, ordered: bool = False, **kwargs: Any) -> Any:
+                sharding: SingleDeviceSharding | None = None, ordered: bool = False,
+                **kwargs: Any) -> Any:
     """Calls a Python function with side effects from a compiled program, exactly once.
 
     Under `vmap` it is called for each element, in the order of the batch.
@@ -245,7 +257,7 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
       result_shape_dtypes: a tree of objects with `shape` and `dtype`, as for `pure_callback`;
         None: no results.
       args: pytrees of arrays.
-      sharding: must be None.
+      sharding: of the device that calls it, one of the program's; None: the first of them.
       ordered: whether calls happen in the program's order, also those of later computations
         of this thread. Ordered calls cannot be batched.
       kwargs: pytrees of arrays, by name.
@@ -255,7 +267,9 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
 
     Raises:
       TypeError: arguments that are not arrays; at run time: results of undeclared types.
-      ValueError: when it is differentiated, or batched although `ordered`.
+      ValueError: when it is differentiated, or batched although `ordered`; the program does not
+        run on the device of `sharding`.
+      NotImplementedError: `sharding` is of another class, or given in the body of a shard_map.
 
     Example:
       >>> log = []
@@ -266,8 +280,7 @@ def io_callback(callback: Callable[..., Any], result_shape_dtypes: Any, *args: A
 
     Source: the public interface of `jax.experimental.io_callback`.
     """
-    _refuse_sharding("io_callback", sharding)
-    leaves, flat = _flat("io_callback", callback, args, kwargs, result_shape_dtypes)
+    leaves, flat = _flat("io_callback", callback, args, kwargs, result_shape_dtypes, sharding)
     outs = io_callback_p.bind(*leaves, callback=flat, result_avals=flat.result_avals,
                               ordered=bool(ordered))
     return tree_unflatten(flat.out_tree, outs)
@@ -513,8 +526,18 @@ def _call_now(callback: FlatCallback, args: Sequence[Any], effects: frozenset[Ef
     if names:
         thread_tokens().wait_for(names)
     arrays = [a if type(a) is Array else to_array(a) for a in args]
+    if callback.device is not None:
+        _check_device(callback, arrays)
     values = [np.asarray(unwrap(a) if is_extended(a.dtype) else a) for a in arrays]
     return [to_array(out, False) for out in callback.apply(values)]
+
+
+def _check_device(callback: FlatCallback, arrays: Sequence[Array]) -> None:
+    mesh = mesh_for_all()
+    devices = {d: None for a in arrays if a.committed for d in a.sharding.flat_devices} or (
+        (default_device(),) if mesh is None else mesh.flat_devices)
+    if callback.device not in devices:
+        refuse_device(callback.who, callback.device, tuple(devices))
 
 
 @pure_callback_p.def_impl

@@ -303,8 +303,43 @@ def test_bad_arguments(call):
     with pytest.raises(ValueError, match=r"asks for float64, but 64-bit types are off: ask for "
                                         r"float32, or enable_x64"):
         call(print, np.float64(1), 1)
-    with pytest.raises(NotImplementedError, match=r"_callback: sharding must be None"):
+    with pytest.raises(NotImplementedError, match=r"_callback: sharding must be a SingleDevice"):
         call(print, None, 1, sharding=mjax.devices()[0])
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_the_device_that_calls(call):
+    first, second, third = (mjax.sharding.SingleDeviceSharding(d) for d in mjax.devices()[:3])
+    mesh = mjax.make_mesh((2,), ("i",), devices=mjax.devices()[:2])
+    cut = mjax.device_put(np.arange(4, dtype="float32"), mjax.NamedSharding(mesh, mjax.P("i")))
+    double = lambda x, where: call(lambda v: 2 * np.asarray(v), x, x, sharding=where)
+    jitted = mjax.jit(double, static_argnums=1)
+    for f in (double, jitted):
+        for x, devices in [(X, [first]), (mjax.device_put(X, second.device), [second]),
+                           (cut, [first, second])]:
+            for where in (first, second, third):
+                if where in devices:
+                    for one in f(x, where).addressable_shards:
+                        np.testing.assert_array_equal(one.data, 2 * np.asarray(x)[one.index])
+                else:
+                    with pytest.raises(ValueError, match=f"names the device .*{where.device.id}"):
+                        f(x, where)
+    if FFI_CALLBACKS.open:
+        assert "device_ids=[1]" in jitted.lower(cut, second).as_text()
+    with mjax.default_device(third.device):
+        np.testing.assert_array_equal(double(X, third), 2 * X)
+    with pytest.raises(NotImplementedError, match="each device calls the function"):
+        mjax.shard_map(lambda x: double(x, first), mesh=mesh, in_specs=mjax.P("i"),
+                       out_specs=mjax.P("i"))(cut)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_each_device_has_the_results(call):
+    mesh = mjax.make_mesh((2,), ("i",), devices=mjax.devices()[:2])
+    x = mjax.device_put(np.arange(4, dtype="float32"), mjax.NamedSharding(mesh, mjax.P("i")))
+    out = mjax.jit(lambda x: call(lambda v: 2 * np.asarray(v), x, x))(x)
+    for one in out.addressable_shards:
+        np.testing.assert_array_equal(one.data, 2 * np.asarray(x)[one.index])
 
 
 def test_unknown_methods():
