@@ -30,7 +30,7 @@ def _by_first(ctx, x, i):
 
     mctx = ctx.module_context
     values = mctx.gathered([x, i], ctx.avals_in)
-    return (mctx.by_first_device(values, ctx.avals_out, body) if mctx.partitioned
+    return (mctx.by_one_device(values, ctx.avals_out, body) if mctx.partitioned
             else body(*values))
 
 
