@@ -98,9 +98,9 @@ class ModuleContext(ModuleFacts):
         if value.dtype.kind in "fcV" and (value != value).any():
             self.has_nan = True
 
-    def note_devices(self, devices: tuple[Any, ...]) -> None:
+    def note_devices(self, devices: Sequence[Any]) -> None:
         """Takes note of the devices that the module will be compiled for."""
-        self.runs_on = devices
+        self.runs_on = tuple(devices)
 
     @property
     def partitioned(self) -> bool:

@@ -140,8 +140,8 @@ def _is_chosen(mctx: Any, mesh: Mesh | AbstractMesh, axes: Sequence[Any], place:
         return _equal(number, np.uint32(place))
     order = np.arange(mesh.size)
     if isinstance(mesh, Mesh) and mctx.devices is not None:
-        place = {device: i for i, device in enumerate(mctx.devices)}
-        order = np.array([place[device] for device in mesh.flat_devices])
+        numbers = {device: i for i, device in enumerate(mctx.devices)}
+        order = np.array([numbers[device] for device in mesh.flat_devices])
     first = np.zeros(mesh.size, np.uint32)
     first[order.reshape(mesh.axis_sizes)[tuple(
         0 if name in axes else slice(None) for name in mesh.axis_names)]] = 1
