@@ -219,7 +219,7 @@ def _linspace(start: Any, stop: Any, num: int, endpoint: bool, retstep: bool, dt
         out = moveaxis(out, 0, axis)
     target = compute if dtype is None else dtype
     if dtypes.is_integer(target):
-        out = lax.floor(out)
+        out = lax.floor(cast(out, dtypes.real_dtype(compute)))
     out = cast(out, target)
     return (out, step) if retstep else out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ def same(ours: Any, theirs: Any, dtype: Any = None) -> None:
     (np.float16(2), "float16", False), ([np.float16(1), 2.5], "float16", False),
     ([np.int8(1), np.float16(2)], "float16", False), (memoryview(b"ab"), "uint8", False),
     ([np.arange(2), np.arange(2)], "int32", False), (np.zeros((0, 3), np.int8), "int8", False),
+    # Numbers of subclasses.
+    (http.HTTPStatus.OK, "int32", True), (type("Real", (float,), {})(2.5), "float32", True),
 ])
 def test_array_of_host_values(value: Any, dtype: str, weak: bool) -> None:
     for f in (jnp.array, jnp.asarray):
@@ -245,6 +248,7 @@ def test_linspace_of_arrays() -> None:
         assert placed.committed
     assert step == 0.25
     assert jnp.linspace(0.0, 0.1, 7)[-1] == np.float32(0.1)
+    same(jnp.linspace(1j, -3.7 + 1j, 5, dtype=int), np.array([0, -1, -2, -3, -4]))
     np.testing.assert_allclose(mjax.grad(lambda v: jnp.linspace(0, v, 5).sum())(1.0), 2.5)
     with pytest.raises(ValueError, match="num must not be negative"):
         jnp.linspace(0, 1, -1)

@@ -70,6 +70,8 @@ class _Shared:
 
 _shared = _Shared()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
+#: Types of scalars without a hash, which arrays do not hold either.
+_WITHOUT_HASH = frozenset({np.void, np.timedelta64})
 #: Types of scalars whose equal values are told apart without a text: fast path of `from_scalar`.
 SCALARS = frozenset({
     bool, int, float, np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16,
@@ -95,7 +97,8 @@ def to_array(value: Any, shared: bool = True) -> Array:
             raise
     if kind is Array:
         return value
-    if shared and (kind in dtypes.PYTHON_SCALARS or isinstance(value, np.generic)):
+    if shared and (kind in dtypes.PYTHON_SCALARS or (
+            isinstance(value, np.generic) and kind not in _WITHOUT_HASH)):
         return from_scalar(value, str(value) if kind in _COMPLEX else None)
     if issubclass(kind, Array):
         settled: Array = value.settled()
