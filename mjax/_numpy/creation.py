@@ -140,6 +140,7 @@ def _convert(x: Any, dtype: Any) -> Any:
     if x is None:
         msg = "None is not a valid value for jnp.array."
         raise ValueError(msg)
+    python: Any
     for python in (int, float, complex):
         if isinstance(x, python):  # of a subclass, such as IntEnum
             return _convert(python(x), dtype)
