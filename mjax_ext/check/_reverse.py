@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mjax_ext.check._application import Arrays, in_numpy
@@ -26,19 +28,23 @@ def check_reverse(run: Run) -> None:
 
 
 def _check_at(run: Run, k: int, values: Arrays) -> None:
-    """Compares the cotangent of a value."""
+    """Compares the cotangents of a value, for one result after the other: they differ in size."""
     application, along = run.application, direction(run.random, values[k])
-    found = [s for s in slopes(application.evaluate, values, {k: along}) if s is not None]
-    cts = [np.where(s.valid, direction(run.random, np.asarray(s.value)), 0) for s in found]
+    found = list(slopes(application.evaluate, values, {k: along}))
     outs = [out for out in application.evaluate(*values) if is_inexact(out)]
-    given = [np.asarray(ct, out.dtype) for ct, out in zip(cts, outs, strict=True)]
-    with run.blaming("linearize", "vjp"):
-        (back,) = map(in_numpy, pulled(application.call, (k,), values, given)[1])
-    at = [np.where(s.valid, s.value, 0) for s in found]
-    run.require_same("linearize", (
-        f"vjp of operand {application.places[k]} does not fit differences of the results: the "
-        "product of cotangent and direction"),
-        unpaired(at, list(map(wide, given)), [along], [back], 2 * max(
-            (s.allowed for s in found), default=0.0)),
-        "Derive the backward pass anew: the cotangent of a result times the partial derivative, "
-        "summed over results.")
+    places = [n for n, slope in enumerate(found) if slope is not None]
+    for i, n in enumerate(places):
+        slope: Any = found[n]
+        ct = np.where(slope.valid, direction(run.random, np.asarray(slope.value)), 0)
+        cts = [np.zeros(out.shape, out.dtype) for out in outs]
+        cts[i] = np.asarray(ct, outs[i].dtype)
+        with run.blaming("linearize", "vjp"):
+            (back,) = map(in_numpy, pulled(application.call, (k,), values, cts)[1])
+        of = "the result" if len(found) == 1 else f"result {n}"
+        run.require_same("linearize", (
+            f"vjp of operand {application.places[k]} does not fit differences of {of}: the "
+            "product of cotangent and direction"),
+            unpaired([np.where(slope.valid, slope.value, 0)], [wide(cts[i])],
+                     [along], [back], 2 * slope.allowed),
+            "Derive the backward pass anew: the cotangent of a result times the partial "
+            "derivative, summed over results.")

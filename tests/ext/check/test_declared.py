@@ -172,6 +172,17 @@ def test_reverse_mode_alone(factor):
         assert "2 times what it should be" in report.findings[0].verdict
 
 
+def test_reverse_mode_alone_of_a_small_result():
+    """It is compared by itself: beside a large result it would not be seen."""
+    f = mjax.custom_vjp(lambda x: (x * 1e3, lax.sin(x)))
+    f.defvjp(lambda x: (f(x), x), lambda x, cts: (cts[0] * 1e3 + cts[1] * lax.cos(x) * 2,))
+    (eqn,) = mjax.make_jaxpr(f)(X).eqns
+    report = check_primitive(core.primitives.custom_vjp_call_p, X, **eqn.params)
+    assert [f.rule for f in report.findings] == ["linearize"], report
+    assert "differences of result 1" in report.findings[0].verdict
+    assert "2 times what it should be" in report.findings[0].verdict
+
+
 # ---- other platforms ---------------------------------------------------------------------
 
 
