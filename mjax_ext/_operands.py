@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.faces import rehome
+
 
 class Operands(tuple[Any, ...]):
     """The operands of one application, of which only some combinations make sense.
@@ -31,7 +33,6 @@ class Operands(tuple[Any, ...]):
       True
     """
 
-    __module__ = "mjax_ext.check"
     fit: Callable[..., Sequence[Any]] | None
     forward: Callable[..., Sequence[Any]] | None
     linear: tuple[int, ...]
@@ -42,6 +43,9 @@ class Operands(tuple[Any, ...]):
         self = super().__new__(cls, operands)
         self.fit, self.forward, self.linear = fit, forward, tuple(linear)
         return self
+
+
+rehome(Operands, "mjax_ext.check")
 
 
 def examples_of(operands: Sequence[Any]) -> Sequence[Any]:

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
+from mjax._engine.base.faces import rehome
 from mjax._engine.base.util import counted
 
 FindingT = TypeVar("FindingT")
@@ -30,7 +31,6 @@ class WrongRulesError(AssertionError):
       False
     """
 
-    __module__ = "mjax_ext.check"
     report: BaseReport[Any]
 
     def __init__(self, report: BaseReport[Any]):
@@ -39,6 +39,9 @@ class WrongRulesError(AssertionError):
 
     def __reduce__(self) -> Any:
         return AssertionError, self.args
+
+
+rehome(WrongRulesError, "mjax_ext.check")
 
 
 class BaseReport(Generic[FindingT]):

@@ -148,6 +148,13 @@ def test_annotations_of_functions_name_what_is_there():
     assert [typing.get_type_hints(function) for function in functions.values()]
 
 
+def test_annotations_of_classes_name_what_is_there():
+    classes = {name.value for names in surface().values() for name in names
+               if isinstance(name.value, type) and name.value.__module__.startswith("mjax")}
+    assert len(classes) > 100
+    assert [typing.get_type_hints(cls) for cls in classes]
+
+
 def test_arrays_have_the_methods_that_checkers_see():
     (methods,) = (node for node in ast.parse(METHODS_STUB.read_text()).body
                   if isinstance(node, ast.ClassDef) and node.name == "ArrayMethods")

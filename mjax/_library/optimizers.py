@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.faces import rehome
 from mjax._engine.ir.pytree import tree_flatten, tree_leaves, tree_map
 from mjax._engine.ir.tree_registration import register_pytree_node
 from mjax._library.schedules import Step, make_schedule
@@ -88,7 +89,7 @@ class Optimizer(NamedTuple):
 
 
 for _class in (OptimizerState, Optimizer):
-    _class.__module__ = "mjax.example_libraries.optimizers"
+    rehome(_class, "mjax.example_libraries.optimizers")
 
 _FRAGMENTS = {
     "step_size": """\

@@ -6,17 +6,19 @@ import functools
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.faces import rehome
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import GetAttrKey
 from mjax._engine.ir.tree_registration import register_pytree_with_keys
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
+from mjax._engine.runtime.arrays.array import Array
 from mjax._numpy.core import (
     broadcast_values,
     cast,
@@ -31,9 +33,6 @@ from mjax._numpy.fused import fused
 from mjax._numpy.joining import stack
 from mjax._numpy.searching import searchsorted
 from mjax._numpy.selecting import clip, where
-
-if TYPE_CHECKING:
-    from mjax._engine.runtime.arrays.array import Array
 
 _METHODS = ("linear", "nearest")
 
@@ -66,7 +65,6 @@ class RegularGridInterpolator:
       Array([10.5,  2. ,  nan], dtype=float32)
     """
 
-    __module__ = "mjax.scipy.interpolate"
     method: str
     grid: tuple[Array, ...]
     values: Array
@@ -124,6 +122,9 @@ class RegularGridInterpolator:
                 f"RegularGridInterpolator: the grid has {n} axes, so points must have "
                 f"shape (..., {n}), got {shape}."))
         return _interpolated(xi, list(self.grid), self.values, self.fill_value, method=method)
+
+
+rehome(RegularGridInterpolator, "mjax.scipy.interpolate")
 
 
 def _known(method: str) -> str:

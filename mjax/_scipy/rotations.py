@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.faces import rehome
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._numpy.calculus import diff
@@ -345,6 +346,6 @@ def _check_last(name: str, argument: str, x: Any, size: int) -> None:
 
 # Pickled under the public module's name.
 for _class in (Rotation, Slerp):
-    _class.__module__ = "mjax.scipy.spatial.transform"
+    rehome(_class, "mjax.scipy.spatial.transform")
 
 __all__ = ["Rotation", "Slerp"]

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, ForwardRef
 
 from mjax._engine.base.folding import boundary
 
@@ -88,7 +88,34 @@ def settle(module: str, names: Mapping[str, Any]) -> None:
             if names.get(f.__qualname__) is not f:
                 f.__qualname__ = name
         elif isinstance(f, type) and f.__module__.startswith(_LIBRARIES):
-            f.__module__ = module
+            rehome(f, module)
+
+
+def rehome(cls: type, module: str) -> None:
+    """Makes a public module the `__module__` of a class.
+
+    `typing.get_type_hints` still finds the names of its annotations, which are texts, where the
+    class was written.
+
+    Args:
+      cls: the class.
+      module: the module's name.
+
+    Example:
+      >>> import typing
+      >>> from mjax._engine.base.faces import rehome
+      >>> class Point:
+      ...   x: "typing.Any"
+      >>> rehome(Point, "mjax.numpy")
+      >>> Point.__module__, typing.get_type_hints(Point)
+      ('mjax.numpy', {'x': typing.Any})
+    """
+    notes = vars(cls).get("__annotations__", {})
+    for name, note in notes.items():
+        text = note.__forward_arg__ if type(note) is ForwardRef else note  # of a NamedTuple
+        if isinstance(text, str):
+            notes[name] = ForwardRef(text, module=cls.__module__, is_class=True)
+    cls.__module__ = module
 
 
 _PRIVATE = "mjax._", "mjax_ext."

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
+from mjax._engine.base.faces import rehome
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.pytree import tree_flatten
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.shapes import array_of
+from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.transforms.reverse import value_and_grad
 from mjax._numpy.core import check_array, shape_of
 from mjax._numpy.fused import fused
 from mjax._numpy.staged import Staged, staged
 from mjax._scipy.optimize.quasi_newton import bfgs, lbfgs
-
-if TYPE_CHECKING:
-    from mjax._engine.runtime.arrays.array import Array
 
 
 class OptimizeResults(NamedTuple):
@@ -58,7 +57,7 @@ class OptimizeResults(NamedTuple):
     nit: Array
 
 
-OptimizeResults.__module__ = "mjax.scipy.optimize"
+rehome(OptimizeResults, "mjax.scipy.optimize")
 
 
 class _Method(NamedTuple):
