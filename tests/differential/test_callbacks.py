@@ -142,3 +142,33 @@ def test_both_refuse(call):
     for m in (mjax, jax):
         with pytest.raises((ValueError, TypeError, NotImplementedError, IndexError)):
             call(m)
+
+
+@pytest.mark.parametrize("jitted", [True, False])
+@pytest.mark.parametrize("name", ["pure_callback", "experimental.io_callback"])
+def test_devices_that_may_call(name, jitted):
+    def outcomes(m):
+        call = m.pure_callback if name == "pure_callback" else m.experimental.io_callback
+        mesh = m.sharding.Mesh(np.array(m.devices()[:2]), ("i",))
+        cut = m.sharding.NamedSharding(mesh, m.sharding.PartitionSpec("i"))
+        single = [m.sharding.SingleDeviceSharding(d) for d in m.devices()[:3]]
+        found = []
+        for x in (X, *(m.device_put(X[:2], place) for place in (*single, cut))):
+            for asked in (*single, cut, "text"):
+                def f(x, asked=asked):
+                    spec = m.ShapeDtypeStruct(x.shape, x.dtype)
+                    return call(lambda v: 2 * np.asarray(v), spec, x, sharding=asked)
+
+                try:
+                    out = np.asarray((m.jit(f) if jitted else f)(x))
+                    # jax reads zeros where a device that is not the first has the results.
+                    right = m is jax or (out == 2 * np.asarray(x)).all()
+                    found.append("accepted" if right else out)
+                except (ValueError, NotImplementedError) as error:
+                    found.append(type(error))
+        return found
+
+    ours, theirs = outcomes(mjax), outcomes(jax)
+    assert len(ours) == len(theirs) == 25
+    for one, other in zip(ours, theirs, strict=True):
+        assert one == other or (isinstance(one, type) and issubclass(one, other)), (one, other)
