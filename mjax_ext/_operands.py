@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mjax._engine.base.faces import rehome
+from mjax._engine.base.util import counted
 
 
 class Operands(tuple[Any, ...]):
@@ -24,6 +25,10 @@ class Operands(tuple[Any, ...]):
         are evaluated as the transpose of their transpose, and compared with it.
       linear: with `forward`, the numbers of the operands in which it is linear.
 
+    Raises:
+      TypeError: `fit` or `forward` is not callable, or `linear` does not hold numbers.
+      ValueError: `forward` and `linear` are not given together, or an operand does not exist.
+
     Example:
       >>> from mjax_ext.check import Operands, check_primitive
       >>> from mjax_ext.core.primitives import clamp_p
@@ -41,6 +46,18 @@ class Operands(tuple[Any, ...]):
                 forward: Callable[..., Sequence[Any]] | None = None, linear: Sequence[int] = ()
                 ) -> Operands:
         self = super().__new__(cls, operands)
+        for name, f in ("fit", fit), ("forward", forward):
+            if f is not None and not callable(f):
+                msg = f"Operands: {name} must be a function of operands, got {f!r}."
+                raise TypeError(msg)
+        if not isinstance(linear, Sequence) or not all(isinstance(i, int) for i in linear):
+            msg = f"Operands: linear must hold numbers of operands, such as (1,), got {linear!r}."
+            raise TypeError(msg)
+        if (forward is None) != (not linear) or not set(linear) <= set(range(len(self))):
+            msg = (f"Operands: linear is {linear!r} for {counted(len(self), 'operand')}. It "
+                   "numbers those in which `forward` is linear, from 0, and is not given without "
+                   "it.")
+            raise ValueError(msg)
         self.fit, self.forward, self.linear = fit, forward, tuple(linear)
         return self
 

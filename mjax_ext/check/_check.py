@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import mjax
 from mjax._engine.base.folding import boundary
+from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
 from mjax._engine.tracing.primitive import Primitive
@@ -93,7 +95,8 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
       of its rules by `p.without(rule, reason)` and `p.deviates(rule, reason)`.
 
     Raises:
-      TypeError: `primitive` is not a primitive, or an example is not an array.
+      TypeError: `primitive` is not a primitive, an example is not an array, or the `fit` of
+        `Operands` gives others than they are.
 
     Example:
       >>> from mjax_ext.check import check_primitive
@@ -116,8 +119,24 @@ def check_primitive(primitive: Primitive, /, *examples: Any, **params: Any) -> R
                    f"primitive takes; got {describe_value(example)}.")
             raise TypeError(msg)
     run = Run(application_of(primitive, examples, params))
+    if isinstance(examples, Operands) and run.application.plain and not named_axes(params):
+        _refuse_unfit(examples)
     check_functions(run)
     return run.take(STEPS if run.application.given.forward is None else BACKWARD)
+
+
+def _refuse_unfit(operands: Operands) -> None:
+    """Refuses a `fit` that gives operands of other types, which would look like faults of rules."""
+    given = list(map(typeof, operands))
+    try:
+        found: Any = given if operands.fit is None else mjax.eval_shape(operands.fit, *operands)
+    except Exception as error:
+        error.add_note("It is the `fit` of the `Operands` that raised this.")
+        raise
+    types = [(a.shape, a.dtype) for a in given]
+    if not isinstance(found, (list, tuple)) or [(a.shape, a.dtype) for a in found] != types:
+        msg = f"Operands: fit must give operands of the types {given}, but it gives {found}."
+        raise TypeError(msg)
 
 
 def _is_operand(value: Any) -> bool:

@@ -183,6 +183,23 @@ def test_reverse_mode_alone_of_a_small_result():
     assert "2 times what it should be" in report.findings[0].verdict
 
 
+def test_operands_that_are_given_wrongly():
+    add = core.primitives.add_p
+    for given, error, text in [
+            ({"fit": 3}, TypeError, "fit must be a function of operands, got 3"),
+            ({"forward": 3, "linear": (1,)}, TypeError, "forward must be a function"),
+            ({"linear": 1}, TypeError, "linear must hold numbers"),
+            ({"linear": (1,)}, ValueError, "not given without it"),
+            ({"forward": lax.add}, ValueError, "not given without it"),
+            ({"forward": lax.add, "linear": (2,)}, ValueError, "for 2 operands"),
+            ({"fit": lambda x, y: [x]}, TypeError, "fit must give operands of the types"),
+            ({"fit": lambda x, y: x}, TypeError, "fit must give operands of the types"),
+            ({"fit": lambda x, y: (x, y[:1])}, TypeError, "fit must give operands of the types"),
+            ({"fit": lambda x: x}, TypeError, "positional argument")]:
+        with pytest.raises(error, match=text):
+            check_primitive(add, Operands((X, Y), **given))
+
+
 # ---- other platforms ---------------------------------------------------------------------
 
 
