@@ -103,12 +103,9 @@ def rehome(cls: type, module: str) -> None:
 
     Example:
       >>> import typing
-      >>> from mjax._engine.base.faces import rehome
-      >>> class Point:
-      ...   x: "typing.Any"
-      >>> rehome(Point, "mjax.numpy")
-      >>> Point.__module__, typing.get_type_hints(Point)
-      ('mjax.numpy', {'x': typing.Any})
+      >>> from mjax.scipy.optimize import OptimizeResults
+      >>> OptimizeResults.__module__, typing.get_type_hints(OptimizeResults)["nit"].__name__
+      ('mjax.scipy.optimize', 'Array')
     """
     notes = vars(cls).get("__annotations__", {})
     for name, note in notes.items():
