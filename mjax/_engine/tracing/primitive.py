@@ -153,6 +153,11 @@ class Primitive(Exceptions):
     free_jvp: Rule | None
     free_batch: Rule | None
     identity: Identity
+    #: Whether its types were computed since all programs were forgotten. If not, caches hold no
+    #: results of its rules.
+    used: bool
+    #: Whether its types were ever computed.
+    applied: bool
 
     def __init__(self, name: str, *, params: Mapping[str, Any] | Schema | None = None,
                  examples: Examples = (), multiple_results: bool = False,
@@ -184,16 +189,13 @@ class Primitive(Exceptions):
         #: Types of results and operands -> params for which they agree (`tracing.agreed`).
         self.agreed: ProgramCache = ProgramCache()
         #: Stands for it in keys of tables that do not keep it alive.
-        self.identity = Identity()
+        object.__setattr__(self, "identity", Identity())
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.
         self.executables: ProgramCache = ProgramCache()
-        #: Whether its types were computed since all programs were forgotten. If not, caches hold
-        #: no results of its rules.
-        self.used: bool = False
-        #: Whether its types were ever computed.
-        self.applied: bool = False
+        for field in "used", "applied":
+            object.__setattr__(self, field, False)
         registry.add(self)
         sort_out(self)
         note_birth(self)
