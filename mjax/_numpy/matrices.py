@@ -61,15 +61,14 @@ def _diagonal_number(k: Any, name: str) -> Any:
     """The number of a diagonal: an int, or a traced integer as int32.
 
     Raises:
-      TypeError: it is not an integer.
-      ValueError: a traced array with axes.
+      TypeError: it is not an integer; a ValueError too if it is traced.
     """
     k = check_array(name, k, "k") if hasattr(k, "__jax_array__") else k
     if not isinstance(k, Tracer) or k.concrete() is not None:
         return concrete_int(k, f"{name}: k")
     if dtypes.kind(typeof(k).dtype) not in "iu" or typeof(k).shape:
         msg = f"{name}: k must be an integer, got {typeof(k)}."
-        raise TypeError(msg)
+        raise LazyArgumentError(msg)
     return cast(k, _INT32)
 
 
@@ -384,7 +383,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
       Array(5, dtype=int32)
     """
     refuse_out("trace", out)
-    if isinstance(offset, Tracer) and not typeof(offset).shape and offset.concrete() is None:
+    if isinstance(offset, Tracer) and offset.concrete() is None:
         # The size of the diagonal is not known, but the sum is.
         axes = [canonicalize_axis(x, typeof(a).ndim) for x in (axis1, axis2)]
         on = eye(*(typeof(a).shape[axis] for axis in axes), k=_diagonal_number(offset, "trace"),

@@ -289,5 +289,7 @@ def test_traces_of_traced_diagonals(shape, axes):
         out = f(x, k)
         assert out.dtype == jnp.trace(x, 0, *axes).dtype
         np.testing.assert_array_equal(out, np.trace(x, k, *axes))
-    with pytest.raises(TypeError, match="trace: k must be an integer"):
-        f(x, 1.0)
+    for error in (TypeError, ValueError):
+        for k in (1.0, True, np.array([1])):
+            with pytest.raises(error, match="trace: k must be an integer"):
+                f(x, k)

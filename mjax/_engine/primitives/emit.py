@@ -210,8 +210,9 @@ def i64_attr(value: int) -> Any:
 
 
 def in_bytes(aval: Any) -> Any:
-    """The type in which arrays are joined and sorted: XLA on CPU ends the process when it joins
-    numbers of two bits, and sorts them wrongly (`jax` has that too)."""
+    """The type in which arrays are joined, sorted and reduced with their indices. XLA on CPU ends
+    the process when it joins numbers of two bits, sorts them wrongly, and refuses them beside
+    indices (`jax` has that too)."""
     wide = _IN_BYTES.get(aval.dtype)
     return aval if wide is None else aval.update(dtype=wide)
 

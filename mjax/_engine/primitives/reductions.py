@@ -29,6 +29,7 @@ from mjax._engine.primitives.emit import (
     constant,
     dense_i64,
     hlo,
+    in_bytes,
     iota_ir,
     ir_type,
     op,
@@ -342,8 +343,10 @@ def _arg_by_pairs(ctx: Any, x: Any, axes: tuple[int, ...], index_dtype: Any, dir
 
     The initial pair has index 0. It wins only if all elements equal it, and then 0 is right.
     """
-    aval, out = ctx.avals_in[0], ctx.avals_out[0]
+    aval, out = in_bytes(ctx.avals_in[0]), ctx.avals_out[0]
     dtype = aval.dtype
+    if aval is not ctx.avals_in[0]:
+        x = hlo.convert(ir_type(aval), x)
     iota = iota_ir(aval.update(dtype=index_dtype, weak_type=False), axes[0])
     reduce = hlo.ReduceOp([ir_type(out.update(dtype=dtype)), ctx.out_types[0]], [x, iota],
                           [constant(np.asarray(identity(dtype), dtype)),

@@ -177,13 +177,16 @@ def test_wrong_sorts_are_refused(function, args, options, error, text):
 
 @pytest.mark.parametrize("dtype", ["int2", "uint2"])
 def test_numbers_of_two_bits(dtype):
-    """XLA ends the process when it joins them, and sorts them wrongly; so does jax."""
+    """XLA ends the process when it joins them, sorts them wrongly, and does not find the greatest
+    one; so does jax."""
     x = np.array([1, 0, 1, 1, 0], getattr(ml_dtypes, dtype))
     values = x.astype(np.int32)
     for f, expected in (
         (lambda x: lax.sort(x), np.sort(values)),
         (lambda x: lax.sort((x, np.arange(5)), num_keys=1)[1], np.argsort(values, kind="stable")),
         (lambda x: lax.top_k(x, 2)[0], [1, 1]),
+        (lambda x: mjax.lax.argmax(x, 0, np.int32), 0),
+        (lambda x: mjax.lax.argmin(mjax.lax.concatenate([x] * 5, 0)[2:], 0, np.int32), 2),
         (lambda x: mjax.lax.concatenate([x, x], 0), np.tile(values, 2)),
         (lambda x: mjax.lax.concatenate([x] * 20, 0), np.tile(values, 20)),
     ):
