@@ -10,6 +10,7 @@ import pytest
 
 import mjax
 from mjax._engine.ir.dtypes import float0
+from mjax._engine.primitives import scatter  # noqa: F401 - has the transposes of gathers
 from mjax._engine.primitives import sort as lax
 from tests.engine.primitives.harness import Case, normal, table
 
