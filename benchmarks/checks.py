@@ -1,13 +1,14 @@
-"""Counts what the checks that are always on cost where programs are traced, in bytecodes.
+"""Counts what the checks that are always on cost where programs are traced.
 
     python -m benchmarks.checks
 
 Each program is traced as it is, and by an engine without any check (`benchmarks.unchecked`). The
-numbers of bytecodes that ran do not depend on the machine or its load. The checks are those of
+numbers of bytecodes that ran do not depend on the machine or its load. Seconds are those that the
+thread computed, in the best turn. The checks are those of
 params against schemas, of operands and results against abstract evaluations, of rules as they are
 registered, of the form of what rules return, of effects, and of tracers of ended traces; notes on
-errors cost nothing until a rule raises. The last column is their part; the goal is 3 percent of
-each trace.
+errors cost nothing until a rule raises. The goal is 3 percent of each trace. The first lines are
+real programs; the others consist of equations alone, a hundred each.
 
 A primitive is defined once, so that the last line, which compares its rules with each other, has no
 goal.
@@ -17,7 +18,8 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
@@ -36,6 +38,7 @@ from benchmarks.authored import (
     squaring,
     unrolled,
 )
+from benchmarks.programs import PROGRAMS
 from benchmarks.rows import chain
 from mjax._engine.tracing import primitive
 from mjax._engine.tracing.primitive import Primitive
@@ -160,26 +163,69 @@ def programs(count: int = EQUATIONS) -> dict[str, Callable[[], Any]]:
     return found
 
 
+def real_programs() -> dict[str, Callable[[], Any]]:
+    """The traces of the programs in `benchmarks.programs`: values and gradients, and batches."""
+    found: dict[str, Callable[[], Any]] = {}
+    for program in PROGRAMS:
+        args = program.args(np.random.default_rng(0), 1)
+        f = mjax.value_and_grad(lambda *args, run=program.run: run(mjax, *args),
+                                program.differentiated)
+        batch = mjax.tree.map(lambda x: np.stack([x, x]), args)
+        found[f"{program.name}, grad"] = lambda f=f, args=args: (  # type: ignore[misc]
+            mjax.make_jaxpr(f)(*args))
+        found[f"{program.name}, vmap of grad"] = lambda f=f, args=batch: (  # type: ignore[misc]
+            mjax.make_jaxpr(mjax.vmap(f))(*args))
+    return found
+
+
+def seconds(call: Callable[[], Any], turns: int = 60) -> tuple[float, float]:
+    """The seconds of a call with the checks and without, in turns."""
+    call()
+    loops = max(1, round(0.02 / turn(call, 2)))
+    best = [float("inf")] * 2
+    for _ in range(turns):
+        best[0] = min(best[0], turn(call, loops))
+        with without(CHECKS):
+            best[1] = min(best[1], turn(call, loops))
+    return best[0], best[1]
+
+
+def turn(call: Callable[[], Any], loops: int) -> float:
+    """Computed seconds per call; the first one, which specializes bytecodes, does not count."""
+    call()
+    start = time.thread_time()
+    for _ in range(loops):
+        call()
+    return (time.thread_time() - start) / loops
+
+
 def shares(start: str = "", count: int = EQUATIONS) -> Iterator[tuple[str, int, int]]:
     """Name of a program that starts so, bytecodes with the checks, and without."""
+    return compared({name: call for name, call in programs(count).items()
+                     if name.startswith(start)})
+
+
+def compared(calls: Mapping[str, Callable[[], Any]]) -> Iterator[tuple[str, int, int]]:
+    """Name of each call, bytecodes with the checks, and without."""
     least = lambda call: min(bytecodes(call) for _ in range(3))  # caches grow now and then
-    for name, call in programs(count).items():
-        if not name.startswith(start):
-            continue
+    for name, call in calls.items():
         call()
         checked = least(call)
         with without(CHECKS):
             call()
-            yield name, checked, least(call)
+            bare = least(call)
+        yield name, checked, bare
 
 
 def main() -> None:
     """Prints the table."""
-    print(f"{'':38}{'checked':>10}{'without':>10}{'checks':>9}")
-    for name, checked, bare in shares():
-        share = 1 - bare / checked
+    calls = {**real_programs(), **programs()}
+    print(f"{'':38}{'checked':>10}{'without':>10}{'bytecodes':>11}{'seconds':>9}")
+    for name, checked, bare in compared(calls):
+        share, (slow, fast) = 1 - bare / checked, seconds(calls[name])
         missed = "  missed" if name != DEFINITION and share > GOAL else ""
-        print(f"{name:38}{checked:10}{bare:10}{share:9.2%}{missed}", flush=True)
+        print(f"{name:38}{checked:10}{bare:10}{share:11.2%}{1 - fast / slow:9.2%}{missed}",
+              flush=True)
 
 
 if __name__ == "__main__":

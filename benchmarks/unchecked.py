@@ -95,8 +95,11 @@ def batch_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
         out, dim = self.apply(primitive, args, values, dims, params)
         thread.interpreter = self
         if primitive.multiple_results:
-            return [o if d is None else BatchTracer(self, o, d, _element_types.get((o.aval, d)))
-                    for o, d in zip(out, dim)]
+            try:
+                return [o if d is None else BatchTracer(self, o, d, _element_types.get((o.aval, d)))
+                        for o, d in zip(out, dim)]
+            except TypeError:  # One dimension for all.
+                return [BatchTracer(self, o, dim, _element_types.get((o.aval, dim))) for o in out]
         return out if dim is None else BatchTracer(
             self, out, dim, _element_types.get((out.aval, dim)))
     except BaseException:
@@ -153,9 +156,12 @@ def transpose_equation(eqn: Any, values: Any, cotangents: Any) -> None:
         raise
     for atom, operand, result in zip(invars, operands, results):
         if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-            if result.aval is not atom.aval:
-                varying = vary_as(result, typeof(result), atom.aval.to_cotangent())
-                result = result if varying is None else varying
+            try:
+                if result.aval is not atom.aval:
+                    varying = vary_as(result, typeof(result), atom.aval.to_cotangent())
+                    result = result if varying is None else varying
+            except AttributeError:  # NumPy arrays do not vary.
+                pass
             known = cotangents.get(atom)
             cotangents[atom] = result if known is None else add_tangents(known, result)
 

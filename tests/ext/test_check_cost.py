@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.checks import CHECKS, DEFINITION, GOAL, programs, shares, without
+from benchmarks.checks import (
+    CHECKS,
+    DEFINITION,
+    GOAL,
+    compared,
+    programs,
+    real_programs,
+    shares,
+    without,
+)
 
 #: The number of results under a trace of a user's is looked up by the types of all operands.
 MORE = {"own rules, two results, own trace": 0.04}
@@ -19,6 +28,18 @@ def test_checks_are_cheap(start):
         assert bare <= checked, name
         assert 1 - bare / checked <= MORE.get(name, GOAL), (name, checked, bare)
     assert found[1][1] > found[1][2]  # they were taken out
+
+
+@pytest.mark.parametrize("name", [
+    name if name.startswith(("RNN", "Newton")) else pytest.param(name, marks=pytest.mark.slow)
+    for name in real_programs()])
+def test_checks_of_real_programs_are_cheap(name):
+    call = real_programs()[name]
+    ((_, checked, bare),) = compared({name: call})
+    assert bare < checked and 1 - bare / checked <= GOAL, (checked, bare)
+    with without(CHECKS):
+        bare = str(call())
+    assert str(call()) == bare
 
 
 def test_definitions():
