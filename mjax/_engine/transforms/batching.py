@@ -82,11 +82,6 @@ _types_or_values = partial(map, getattr)
 _AVAL = repeat("aval")
 
 
-def _itself(interp: Any, value: Any, dim: None) -> Any:
-    """The result of a value that is the same for all elements."""
-    return value
-
-
 def element_type(aval: AbstractValue, dim: Any, size: int | None = None) -> AbstractValue:
     """The type of one batch element, for a batch along axis `dim`.
 
@@ -200,7 +195,7 @@ class BatchInterpreter(Interpreter):
             else:
                 known = self.agreed[types, out.aval, dim]
                 if params in known:
-                    return known.made(self, out, dim)
+                    return out if dim is None else BatchTracer(self, out, dim, known.made)
         except Exception:
             if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
@@ -232,7 +227,7 @@ class BatchInterpreter(Interpreter):
                      elements)
             else:
                 note(self.agreed, chain([types], types_of(outs), dims), params,
-                     _itself if dim is None else partial(BatchTracer, aval=elements[0]))
+                     None if dim is None else elements[0])
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
