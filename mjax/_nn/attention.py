@@ -222,7 +222,8 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
                   for name, x in (("bias", bias), ("mask", mask))]
     _check(query, key, value, bias, mask, lengths)
     if scale is None:
-        scale = 1 / math.sqrt(shape[-1]) if shape[-1] else math.inf
+        size = typeof(query).shape[-1]
+        scale = 1 / math.sqrt(size) if size else math.inf
     out = _attention(query, key, value, bias, mask, scale, *lengths.values(),
                      _window(local_window_size), causal=bool(is_causal),
                      residual=bool(return_residual))

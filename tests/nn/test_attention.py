@@ -78,6 +78,12 @@ def test_without_a_batch():
     np.testing.assert_allclose(out, expected(lambda *_: True)[0][0], 1e-4, 1e-5)
 
 
+def test_a_single_number():
+    out, sums = nn.dot_product_attention(1.5, 2.0, np.float32(4), return_residual=True)
+    assert (out.shape, sums.shape) == ((), ())
+    assert (float(out), float(sums)) == (4.0, 3.0)
+
+
 def test_narrow_dtypes():
     for dtype in (jnp.float16, jnp.bfloat16):
         q, k, v = [jnp.asarray(x, dtype) for x in (Q, K, V)]
