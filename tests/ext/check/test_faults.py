@@ -10,7 +10,7 @@ import mjax
 from mjax import lax
 from mjax_ext import core
 from mjax_ext.check import Finding, WrongRulesError, check_primitive
-from mjax_ext.interpreters import partial_eval
+from mjax_ext.interpreters import mlir, partial_eval
 from tests.ext.check.faults import SILENT, TRIED, X, Y, product
 
 FAULTS = TRIED | SILENT
@@ -95,3 +95,17 @@ def test_checks_after_one_of_jvp_that_did_not_end():
     partial_eval.dce_rules[p] = lambda used, eqn: ([True], None)
     report = check_primitive(p, X)
     assert [f.rule for f in report.findings] == ["dce"], report
+
+
+def test_overflow_in_another_order_is_not_a_finding():
+    """`inf - inf` is NaN, `inf * x` is not; sums with fused multiply-adds differ so, too."""
+    p = core.Primitive("difference_of_squares")
+    p.def_abstract_eval(lambda x, y: x)
+    p.def_impl(lambda x, y: (x - y) * (x + y))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, y: x * x - y * y, multiple_results=False))
+    report = check_primitive(p, X, Y)
+    assert "impl" in report.checked and "impl" not in {f.rule for f in report.findings}, report
+    p.def_impl(lambda x, y: lax.min((x - y) * (x + y), 1e30))
+    report = check_primitive(p, X, Y)
+    (verdict,) = (f.verdict for f in report.findings if f.rule == "impl")
+    assert "for very large values" in verdict
