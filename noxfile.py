@@ -113,8 +113,8 @@ def _pytest(session, *args, env=None):
 def _pytest_cheaply(session, *args):
     """On code that the CPU's compiler does not make fast: most of it runs once.
 
-    That saves more than half the time. Of the releases that are a Python's newest, 0.10.2 alone has
-    a second code generator, the older and quicker one.
+    That saves more than half the time. 0.10.2, the newest of its Python, also has an older and
+    quicker code generator.
     """
     flags = ["--xla_backend_optimization_level=0"]
     if NEWEST_HERE == "0.10.2":

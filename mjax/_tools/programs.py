@@ -55,7 +55,7 @@ def _found(name: str, find: Callable[[str, ModuleSpec | None], ModuleSpec | None
                 return False
         return spec is not None and (spec.submodule_search_locations is None
                                      or find(f"{name}.__main__", spec) is not None)
-    # Of a package above, a name such as "", a namespace in a package that is not imported.
+    # The package above raises, or a name such as "", or a namespace in one that is not imported.
     except (ImportError, ValueError, KeyError):
         return False
 

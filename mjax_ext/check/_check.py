@@ -65,7 +65,7 @@ STEPS = (
          check_varying_cotangents),
 )
 
-#: What evaluates programs. Where the transpose rule does that, it is checked first.
+#: Steps that evaluate programs; if the transpose rule does that, it is checked before them.
 _BY_TRANSPOSE = ("batch", "partial_eval", "dce")
 BACKWARD = (*(step for step in STEPS if step.rule not in _BY_TRANSPOSE), *(
     step._replace(needs=(*step.needs, "transpose")) for step in STEPS

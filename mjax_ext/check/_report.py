@@ -68,7 +68,7 @@ class Report(BaseReport[Finding]):
       checked: the rules that were checked and found right.
       not_checked: rule -> why it was not checked, or not to the end.
       declared: rule -> the author's reason why it is not there (`p.without`), or deviates and was
-        found to (`p.deviates`). These are no findings.
+        found to (`p.deviates`). `findings` does not have these.
 
     Example:
       >>> from mjax_ext.check import check_primitive
