@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.util import forget_older_half
@@ -26,8 +26,8 @@ class Identity(list[Any]):
     """Stands for a primitive in keys of tables that must not keep it alive. It is false."""
 
     __slots__ = ()
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__: ClassVar[Any] = object.__eq__
+    __hash__: ClassVar[Any] = object.__hash__
 
 
 class Few(list[Params]):
