@@ -65,6 +65,7 @@ def test_what_is_no_device_is_refused(device):
         mjax.jit(lambda x: lax.neg(x), device=device)(X)
 
 
+@pytest.mark.filterwarnings("ignore:The 'generic' unit")  # of NumPy from 2.5 on
 def test_what_is_no_array_is_refused():
     with pytest.raises(TypeError, match=r"device_put: argument\['k'\]\[1\] is not a valid array"):
         mjax.device_put({"k": [1, "text"]})
