@@ -105,6 +105,7 @@ def bytecodes(call: Callable[[], Any]) -> int:
         return follow
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks once, as tracing is set.
     sys.settrace(follow)
     try:
         call()
