@@ -109,6 +109,7 @@ if gates.ENABLE_X64.open:
 
         Raises:
           XlaRuntimeError: the device is out of memory.
+          TypeError: `device` is None.
 
         Example:
           >>> from mjaxlib_shim import arrays, client, shardings
@@ -119,6 +120,8 @@ if gates.ENABLE_X64.open:
           >>> arrays.to_numpy(buffer)
           array([0., 1., 2.], dtype=float32)
         """
+        if device is None:  # C++ would end the process up to 0.8.3
+            raise TypeError("put: the device is None")
         force, semantics = _COPY[copy]
         return _device_put(aval, sharding, [value], [device], True, force, semantics, True)
 
@@ -179,7 +182,7 @@ if gates.ENABLE_X64.open:
           XlaRuntimeError: XLA does not have the dtype. On newer jaxlibs also if `sharding` needs
             another number of values.
           KeyError: `copy` is not one of the three.
-          TypeError: an element of `devices` is not a device, or `values` is not a sequence.
+          TypeError: an element of `devices` is None or not a device, or `values` is not a sequence.
           AttributeError: one of several values is not an array, `aval` is not a type of arrays, or
             `sharding` is not a sharding.
 
@@ -192,6 +195,8 @@ if gates.ENABLE_X64.open:
           >>> len(arrays.shards(buffer))
           1
         """
+        if None in devices:  # so it would
+            raise TypeError(f"put_shards: a device is None: {devices}")
         if copy != "alias" and len(values) > 1 and (ours := copies_of_shared(values)) is not None:
             values, copy = ours, "alias"
         force, semantics = _COPY[copy]
