@@ -83,8 +83,8 @@ if TYPE_CHECKING:  # types that only annotations name
     class NoResult(Protocol):
         """The result of a function that is not given, as in `jit(static_argnums=0)`.
 
-        What comes back has an overload for the function, and `jit` itself has none: mypy loses the
-        types of `functools.partial(jit, ...)(f)` where `jit` has overloads.
+        The result of `jit` has an overload for the function. `jit` itself has none: mypy would lose
+        the types of `functools.partial(jit, ...)(f)`.
         """
 
         def __no_result(self) -> None: ...

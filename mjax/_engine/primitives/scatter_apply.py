@@ -33,7 +33,7 @@ def _scatter_apply_lowering(lowering: Any, operand: Any, indices: Any, updates: 
                         lambda old, new: lowering.inline(update_jaxpr, old), **params)
 
 
-scatter_apply_p.without("jvp", "Where indices repeat, it applies the function as often. For others "
+scatter_apply_p.without("jvp", "It applies the function again for repeated indices. For others "
                         "it is x.at[i].set(f(x[i])), which has derivatives.")
 
 

@@ -107,7 +107,7 @@ class _Text:
         return names
 
     def positional(self, count: int) -> list[str]:
-        """Names for this many positional arguments, where there are no others."""
+        """Names for this many positional arguments, in calls without others."""
         if count < 2:
             self.require(f"{'xy'[count]} is NOT_GIVEN")
             return ["x"][:count]
