@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
@@ -14,7 +13,7 @@ from mjax._engine.control.custom.as_functions import (
     functions_in,
     functions_of,
 )
-from mjax._engine.tracing.agreed import note, types_of
+from mjax._engine.tracing.agreed import note
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value
@@ -217,7 +216,10 @@ class Trace(Interpreter, metaclass=_TraceMeta):
             out = self.process_primitive(primitive, list(args), params)
             thread.interpreter = self
             if primitive.multiple_results:
-                if params in primitive.agreed[out.__class__, len(out), *types_of(args)]:
+                types: Any = (out.__class__, len(out))
+                for arg in args:
+                    types = types, arg.aval
+                if params in primitive.agreed[types]:
                     return out
             elif out.aval is not None:
                 return out
@@ -245,7 +247,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
         """The results of a primitive with several; notes the number that it has."""
         refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params)
         if primitive.types_cacheable:
-            note(primitive.agreed, chain([list, len(outs)], types_of(args)), params)
+            note(primitive.agreed, ((x.aval,) for x in args), params, start=(list, len(outs)))
         return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -57,6 +57,49 @@ def test_other_types_and_sizes():
         mjax.vmap(p.bind)(np.ones((4, 3), np.float32))
 
 
+@pytest.mark.parametrize("other", [2.0, True, np.float16(2)])
+def test_a_number_of_another_class(other):
+    p = core.Primitive("promoted product")
+    p.def_abstract_eval(lambda x, y: x if y.dtype == np.int32 else x.update(dtype=y.dtype))
+    batching.primitive_batchers[p] = lambda args, dims: (args[0], dims[0])
+    x = np.ones(3, np.int32)
+    trace = lambda y: mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, y)))(x)
+    trace(int(other))
+    with pytest.raises(TypeError, match="batching rule of primitive 'promoted product'.*says"):
+        trace(other)
+
+
+def test_an_operand_of_another_integer_type():
+    p = core.Primitive("as precise as")
+    p.def_abstract_eval(lambda x, n: x.update(dtype=np.dtype(f"f{n.dtype.itemsize}")))
+    p.def_impl(lambda x, n: x)
+    ad.primitive_jvps[p] = lambda primals, tangents: (primals[0], tangents[0])
+    trace = lambda n: mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x, n), (
+        x, np.zeros(3, mjax.dtypes.float0))))(X)
+    trace(np.ones(3, np.int32))
+    with pytest.raises(TypeError, match="jvp rule of primitive 'as precise as'.*says float16"):
+        trace(np.ones(3, np.int16))
+
+
+def test_lists_of_two_lengths():
+    more = []
+    p = core.Primitive("pair", multiple_results=True)
+    p.def_abstract_eval(lambda x: [x, x])
+    ad.primitive_jvps[p] = lambda primals, tangents: (
+        [*primals] * 2 + more[:1], [*tangents] * 2 + more[1:])
+    batching.primitive_batchers[p] = lambda args, dims: (
+        [*args] * 2 + more[:1], [*dims] * 2 + more[1:])
+    jvp = lambda: mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x,), (x,)))(X)
+    vmap = lambda: mjax.make_jaxpr(mjax.vmap(p.bind))(X)
+    jvp(), vmap()
+    for extra in [X], [X, X], [X, X, X]:
+        more[:] = extra
+        with pytest.raises(TypeError, match="jvp rule of primitive 'pair'"):
+            jvp()
+        with pytest.raises(TypeError, match="batching rule of primitive 'pair'"):
+            vmap()
+
+
 def test_another_form():
     given = []
     p = core.Primitive("two copies", multiple_results=True)

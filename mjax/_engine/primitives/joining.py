@@ -260,7 +260,8 @@ define_linear(unstack_p, lambda cts, x, *, axis: stack_p.bind(*map(instantiate, 
 @unstack_p.def_batch
 def _unstack_batch(args: Any, dims: Any, *, axis: int) -> Any:
     dim, axis = dims[0], axis + (axis >= dims[0])
-    return unstack_p.bind(args[0], axis=axis), dim - (axis < dim)
+    outs = unstack_p.bind(args[0], axis=axis)
+    return outs, [dim - (axis < dim)] * len(outs)
 
 
 @boundary

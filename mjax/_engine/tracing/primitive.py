@@ -15,7 +15,6 @@ from mjax._engine.ir.effects import Effects, no_effects
 from mjax._engine.ir.jaxpr import jaxprs_in_params
 from mjax._engine.ir.references import is_reference
 from mjax._engine.ir.schema import Examples, Schema, schema_of
-from mjax._engine.tracing.agreed import Identity
 from mjax._engine.tracing.exceptions import Exceptions
 from mjax._engine.tracing.flat import refuse_operands
 from mjax._engine.tracing.operands import OperandsVaryError, joint_varying, no_axes
@@ -152,7 +151,7 @@ class Primitive(Exceptions):
     compares_list: bool
     free_jvp: Rule | None
     free_batch: Rule | None
-    identity: Identity
+    identity: object
     #: Whether its types were computed since all programs were forgotten. If not, caches hold no
     #: results of its rules.
     used: bool
@@ -189,7 +188,7 @@ class Primitive(Exceptions):
         #: Types of results and operands -> params for which they agree (`tracing.agreed`).
         self.agreed: ProgramCache = ProgramCache()
         #: Stands for it in keys of tables that do not keep it alive.
-        object.__setattr__(self, "identity", Identity())
+        object.__setattr__(self, "identity", object())
         #: (settings, avals, params) -> (type or list of types, effects).
         self.types: ProgramCache = ProgramCache()
         #: The executor's compiled forms of single applications.

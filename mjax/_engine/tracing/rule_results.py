@@ -8,14 +8,13 @@ that were compared once are looked up (`Primitive.agreed`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, NoReturn
 
 from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import Effect, OperandEffect
 from mjax._engine.ir.jaxpr import JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
-from mjax._engine.tracing.agreed import note, types_of
+from mjax._engine.tracing.agreed import note
 from mjax._engine.tracing.rule_errors import (
     as_pair,
     bad_rule_result,
@@ -120,7 +119,7 @@ def check_values(primitive: Any, rule: str, out: Any, operands: Sequence[Any],
             _bad(primitive, rule, f"a result of type {aval}, but the abstract evaluation says "
                  f"{declared[i]}.", source)
     if declared is not None and not primitive.multiple_results:
-        note(primitive.agreed, chain([rule], types_of([out, *operands])), params)
+        note(primitive.agreed, ((x.aval,) for x in operands), params, start=aval)
 
 
 def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from mjax._engine.ir.types import (
     typeof,
 )
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
-from mjax._engine.tracing.agreed import note, types_of
+from mjax._engine.tracing.agreed import note
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -77,9 +76,6 @@ _element_types = BoundedCache()
 #: (settings, size of the axis) -> what agreed, by the primitive's identity with types of operands,
 #: and types and dims of results.
 _agreed = BoundedCache(256)
-#: At C speed: the types of operands, and numbers.
-_types_or_values = partial(map, getattr)
-_AVAL = repeat("aval")
 
 
 def element_type(aval: AbstractValue, dim: Any, size: int | None = None) -> AbstractValue:
@@ -161,37 +157,39 @@ class BatchInterpreter(Interpreter):
         values: list[Any] = []
         dims: list[int | None] = []
         types: Any = primitive.identity
-        batched: Any = args  # Whether all operands are, and there are some.
+        batched = False
         for arg in args:
             if type(arg) is BatchTracer and arg.interp is self:
                 values.append(arg.value)
                 dims.append(arg.dim)
                 types = types, arg.aval
+                batched = True
             else:
                 values.append(arg)
                 dims.append(None)
-                batched = False
-        if not batched:
-            if (not types and not primitive.always and (
-                    primitive.axis_batch is None or not self.names_axis(primitive, params))
-                    and (primitive.frame is None or not primitive.frame.writes(params))):
-                thread.interpreter = self.parent
-                try:
-                    return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
-                finally:
-                    thread.interpreter = self
-            types = (types, *_types_or_values(args, _AVAL, args))
+                types = types, arg.__class__, getattr(arg, "aval", arg)
         thread.interpreter = self.parent
+        if (not batched and not primitive.always
+                and (primitive.axis_batch is None or not self.names_axis(primitive, params))
+                and (primitive.frame is None or not primitive.frame.writes(params))):
+            try:
+                return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
+            finally:
+                thread.interpreter = self
         try:
             pair = self.apply(primitive, args, values, dims, params)
             thread.interpreter = self
             out, dim = pair
             if primitive.multiple_results:
                 if primitive.types_cacheable:
-                    known = self.agreed[(types, *dim, *types_of(out))]
-                    if params in known:
-                        return [o if d is None else BatchTracer(self, o, d, element)
-                                for o, d, element in zip(out, dim, known.made, strict=True)]
+                    results, key = [], types
+                    for o, d in zip(out, dim):  # `strict` takes longer than `len`
+                        aval = o.aval
+                        key = key, aval, d
+                        results.append(o if d is None else BatchTracer(
+                            self, o, d, _element_types.get((aval, d))))
+                    if params in self.agreed[key] and len(out) == len(dim):
+                        return results
             else:
                 known = self.agreed[types, out.aval, dim]
                 if params in known:
@@ -221,13 +219,8 @@ class BatchInterpreter(Interpreter):
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dims, known))
         if declared is not None:
-            elements = [r.aval for r in results if hasattr(r, "aval")]
-            if several:
-                note(self.agreed, chain([types, *dims], types_of(outs)), params,
-                     elements)
-            else:
-                note(self.agreed, chain([types], types_of(outs), dims), params,
-                     None if dim is None else elements[0])
+            note(self.agreed, ((o.aval, d) for o, d in zip(outs, dims, strict=True)), params,
+                 None if several or dim is None else results[0].aval, types)
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

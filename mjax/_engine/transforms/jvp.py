@@ -10,7 +10,7 @@ Source: Wengert 1964; the rules' form is that of Siskind and Pearlmutter 2008.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any
 
 from mjax._engine.base.thread import thread
@@ -20,7 +20,7 @@ from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
-from mjax._engine.tracing.agreed import note, types_of
+from mjax._engine.tracing.agreed import note
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -102,10 +102,12 @@ class JVPInterpreter(Interpreter):
         primals: list[Any] = []
         tangents: list[Any] = []
         constants: list[int] = []
+        types: Any = ()
         for arg in args:
             if type(arg) is JVPTracer and arg.interp is self:
                 primals.append(arg.primal)
                 tangents.append(arg.tangent)
+                types = types, arg.aval
             else:
                 constants.append(len(primals))
                 primals.append(arg)
@@ -118,19 +120,24 @@ class JVPInterpreter(Interpreter):
                 thread.interpreter = self
         try:
             for i in constants:
-                tangents[i] = Zero(typeof(primals[i]).to_tangent())
+                aval = typeof(primals[i])
+                tangents[i] = Zero(aval.to_tangent())
+                types = types, i, aval
             pair = self.differentiate(primitive, primals, tangents, params)
             thread.interpreter = self
             out, tangent = pair
             if primitive.compares_one:
-                if params in primitive.agreed[out.aval, tangent.aval, *types_of(tangents)]:
-                    return out if type(tangent) is Zero else tracer_of(
-                        self, out, tangent, out.aval)
+                aval = out.aval
+                if params in primitive.agreed[types, aval, tangent.aval]:
+                    return out if type(tangent) is Zero else tracer_of(self, out, tangent, aval)
             elif primitive.compares_list:
-                known = primitive.agreed[(*types_of(chain(out, tangent, tangents)),)]
-                if params in known:
-                    return [o if type(t) is Zero else tracer_of(self, o, t, aval)
-                            for o, t, aval in zip(out, tangent, known.made, strict=True)]
+                results, key = [], types
+                for o, t in zip(out, tangent):  # `strict` takes longer than `len`
+                    aval = o.aval
+                    key = key, aval, t.aval
+                    results.append(o if type(t) is Zero else tracer_of(self, o, t, aval))
+                if params in primitive.agreed[key] and len(out) == len(tangent):
+                    return results
             elif primitive.multiple_results:
                 return list(map(self.result, repeat(primitive), out, tangent))
             elif type(tangent) is Zero:
@@ -147,9 +154,9 @@ class JVPInterpreter(Interpreter):
         except BaseException:
             thread.interpreter = self
             raise
-        return self._compare(primitive, primals, tangents, params, pair)
+        return self._compare(primitive, primals, types, params, pair)
 
-    def _compare(self, primitive: Primitive, primals: list[Any], tangents: list[Any],
+    def _compare(self, primitive: Primitive, primals: list[Any], types: Any,
                 params: dict[str, Any], pair: Any) -> Any:
         """The results of a rule, compared with the abstract evaluation; notes types that agree."""
         rule, several = self.rule_name(primitive), primitive.multiple_results
@@ -166,8 +173,8 @@ class JVPInterpreter(Interpreter):
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dots, known))
         if declared is not None and all(map(_as_given, outs, dots, results)):
-            note(primitive.agreed, types_of(chain(outs, dots, tangents)), params,
-                 list(map(typeof, outs)))
+            note(primitive.agreed, ((o.aval, t.aval) for o, t in zip(outs, dots, strict=True)),
+                 params, start=types)
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -17,7 +17,6 @@ from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.dtypes import PYTHON_SCALARS
 from mjax._engine.ir.jaxpr import Atom, DebugInfo, Jaxpr, Literal, no_debug_info
 from mjax._engine.ir.types import typeof
-from mjax._engine.tracing.agreed import types_of
 from mjax._engine.tracing.interpreter import Interpreter, call_with, check_alive, refusing, running
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.rule_errors import check_lists, refuse_flags
@@ -59,7 +58,10 @@ class PartialEvalInterpreter(StageInterpreter):
                 out = apply_rule(primitive, "partial_eval", [self, *args], params)
                 if primitive.compared:
                     try:
-                        if params in primitive.agreed["partial_eval", out.aval, *types_of(args)]:
+                        types = out.aval
+                        for arg in args:
+                            types = types, arg.aval
+                        if params in primitive.agreed[types]:
                             return out
                     except (AttributeError, KeyError, TypeError, ValueError):
                         pass  # The first result of these types.

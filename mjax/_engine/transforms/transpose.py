@@ -157,7 +157,9 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
         name_rule(error, primitive, "transpose", params)
         raise
     try:
-        for atom, operand, result in zip(invars, operands, results, strict=True):
+        if len(results) != len(operands):
+            _check_form(primitive, results, operands)
+        for atom, operand, result in zip(invars, operands, results):  # `strict` takes longer
             if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
                 known = cotangents.get(atom)
                 try:

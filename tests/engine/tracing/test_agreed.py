@@ -22,9 +22,9 @@ def test_few_params_are_compared_and_many_are_hashed():
     table = ProgramCache()
     for i in range(20):
         for _ in range(2):  # noted once
-            note(table, iter(["f32"]), {"by": float(i), "kind": ("a", i)}, made="made")
-    note(table, ["f32", "f32"], {})
-    many, few = table["f32",], table["f32", "f32"]
+            note(table, iter([("f32",)]), {"by": float(i), "kind": ("a", i)}, made="made")
+    note(table, [("f32",), ("f32", "f32")], {}, start="jvp")
+    many, few = table[(), "f32"], table[("jvp", "f32"), "f32", "f32"]
     assert type(many) is Many and many.made == "made" and len(many) == 20
     assert type(few) is Few and few.made is None and few == [{}]
     assert all({"by": float(i), "kind": ("a", i)} in many for i in range(20))
@@ -34,17 +34,17 @@ def test_few_params_are_compared_and_many_are_hashed():
 def test_many_params_are_forgotten_by_halves():
     table = ProgramCache()
     for i in range(3000):
-        note(table, ["f32"], {"by": i})
-    many = table["f32",]
+        note(table, [("f32",)], {"by": i})
+    many = table[(), "f32"]
     assert 512 <= len(many) <= 1024 and {"by": 2999} in many and {"by": 0} not in many
 
 
 def test_more_than_few_params_that_two_threads_noted_are_hashed_too():
     table = ProgramCache()
-    table.put(("f32",), few := Few(None))
+    table.put(((), "f32"), few := Few(None))
     few.extend({"by": i} for i in range(9))
-    note(table, ["f32"], {"by": 9})
-    assert type(table["f32",]) is Many and len(table["f32",]) == 10
+    note(table, [("f32",)], {"by": 9})
+    assert type(table[(), "f32"]) is Many and len(table[(), "f32"]) == 10
 
 
 def test_transformed_primitives_are_not_kept():
@@ -86,11 +86,11 @@ def test_threads_that_note_and_forget_at_once():
 
 def test_what_is_not_noted():
     table = ProgramCache()
-    note(table, (x.aval for x in [X]), {})  # a NumPy array does not have a type at C speed
-    note(table, ["f32"], {"table": [1, 2]})
-    note(table, [[1, 2]], {})
+    note(table, ((x.aval,) for x in [X]), {})  # a NumPy array does not have the attribute
+    note(table, [("f32",)], {"table": [1, 2]})
+    note(table, [([1, 2],)], {})
     assert not table
-    note(table, ["f32"], {})
+    note(table, [("f32",)], {})
     forget_programs()
     assert not table
 
