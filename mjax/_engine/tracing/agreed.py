@@ -52,7 +52,10 @@ class Many(dict[Any, None]):
 
 def note(table: ProgramCache, types: Iterable[tuple[Any, ...]], params: Params, made: Any = None,
          start: Any = ()) -> None:
-    """Notes that types agreed for params. Nothing is noted if params do not have a hash.
+    """Notes that types agreed for params.
+
+    Nothing is noted if params do not have a hash, nor if types are so many that Python refuses to
+    compare keys (a thousand or more).
 
     Args:
       table: what agreed before.
@@ -63,7 +66,7 @@ def note(table: ProgramCache, types: Iterable[tuple[Any, ...]], params: Params, 
       made: the attribute `made` of what the table holds.
       start: what the key begins with.
     """
-    with suppress(AttributeError, TypeError):
+    with suppress(AttributeError, TypeError, RecursionError):
         key = start
         for each in types:
             key = (key, *each)

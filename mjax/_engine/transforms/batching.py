@@ -168,14 +168,15 @@ class BatchInterpreter(Interpreter):
                 values.append(arg)
                 dims.append(None)
                 types = types, arg.__class__, getattr(arg, "aval", arg)
-        thread.interpreter = self.parent
         if (not batched and not primitive.always
                 and (primitive.axis_batch is None or not self.names_axis(primitive, params))
                 and (primitive.frame is None or not primitive.frame.writes(params))):
+            thread.interpreter = self.parent
             try:
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             finally:
                 thread.interpreter = self
+        thread.interpreter = self.parent
         try:
             pair = self.apply(primitive, args, values, dims, params)
             thread.interpreter = self

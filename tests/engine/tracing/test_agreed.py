@@ -133,3 +133,32 @@ def test_primitives_without_operands_do_not_depend_on_a_batch():
     p.def_impl(lambda: X)
     found = mjax.vmap(lambda x: x + p.bind())(X[None])
     np.testing.assert_array_equal(found, X[None] * 2)
+
+
+class Heading(core.Trace):
+    def process_primitive(self, primitive, tracers, params):
+        return [tracers[0]]
+
+
+def under_a_trace_of_a_user(*xs):
+    p = core.Primitive("first of many, in a list", multiple_results=True)
+    p.def_abstract_eval(lambda *xs: [xs[0]])
+    trace = Heading()
+    for _ in range(3):
+        with core.set_current_trace(trace):
+            assert len(p.bind(*(core.Tracer(trace, mjax.typeof(x)) for x in xs))) == 1
+
+
+@pytest.mark.parametrize("transform", [
+    lambda p: lambda *xs: mjax.vmap(p.bind)(*xs),
+    lambda p: lambda *xs: mjax.jvp(p.bind, xs, xs),
+    lambda p: lambda *xs: mjax.linearize(p.bind, *xs)[0],
+    lambda p: under_a_trace_of_a_user], ids=["vmap", "jvp", "linearize", "trace"])
+def test_more_operands_than_python_compares(transform):
+    p = core.Primitive("first of many")
+    p.def_abstract_eval(lambda *xs: xs[0])
+    ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
+    batching.primitive_batchers[p] = lambda args, dims: (args[0], dims[0])
+    p.def_partial_eval(lambda interp, *args: args[0])
+    for _ in range(3):
+        mjax.make_jaxpr(transform(p))(*[X] * 1200)

@@ -11,6 +11,7 @@ import mjax
 from mjax import lax
 from mjax._engine.ir.jaxpr import named_axes
 from mjax._engine.ir.types import typeof
+from mjax._engine.spmd.reductions import axis_index_p
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import stage
 from mjax._engine.transforms.batching import AxisData, batch_jaxpr
@@ -153,3 +154,17 @@ def test_batches_are_cached_on_the_jaxpr():
     axis = AxisData(None, 3)
     assert batch_jaxpr(jaxpr, axis, [0]) is batch_jaxpr(jaxpr, AxisData(None, 3), (0,))
     assert batch_jaxpr(jaxpr, axis, [0]) is not batch_jaxpr(jaxpr, AxisData(None, 4), [0])
+
+
+def test_a_function_goes_on_after_an_error_of_an_axis_name():
+    class Name:
+        def __hash__(self):
+            raise ValueError("without a hash")
+
+    def f(x):
+        with pytest.raises(ValueError, match="without a hash"):
+            axis_index_p.bind(axis_name=Name())
+        return lax.neg(x)
+
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(mjax.vmap(f, axis_name="i")(x), -x)
