@@ -35,6 +35,7 @@ from mjax._engine.primitives.shapes import (
     reshape_p,
 )
 from mjax._engine.tracing.interpreter import Tracer, refuse_reference
+from mjax._engine.tracing.rule_errors import SymbolicValueError
 
 # ---- checking --------------------------------------------------------------------------
 
@@ -57,6 +58,8 @@ def check_array(name: str, x: Any, position: int | str = 0) -> Any:
         return x
     try:
         typeof(x)
+    except SymbolicValueError:
+        raise
     except TypeError:
         convert = getattr(x, "__jax_array__", None)
         if convert is not None and not isinstance(x, type):

@@ -310,6 +310,12 @@ def test_axes_may_be_numbers_of_numpy():
     batching.primitive_batchers[p] = lambda args, dims: (p.bind(*args), np.int64(dims[0]))
     x = np.ones((2, 3), np.float32)
     np.testing.assert_array_equal(mjax.vmap(p.bind, 1)(x), 2 * x.T)
+    pair_p = core.Primitive("two of a number of NumPy", multiple_results=True)
+    pair_p.def_abstract_eval(lambda x: [x, x])
+    pair_p.def_impl(lambda x: [x, x])
+    batching.primitive_batchers[pair_p] = lambda args, dims: (
+        pair_p.bind(*args), np.int64(dims[0]))
+    np.testing.assert_array_equal(mjax.vmap(pair_p.bind, 1)(x)[1], x.T)
     seen = mjax.make_jaxpr(mjax.vmap(lambda x: batching.BatchTracer(
         x.interp, x.val, np.int64(x.batch_dim)) + 1))(x)
     assert seen.out_avals[0].shape == (2, 3)

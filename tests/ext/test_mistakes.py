@@ -8,10 +8,14 @@ lowering, a dropped weak type); they are for a checker that compares rules by ru
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import mjax
+import mjax.numpy as jnp
 from mjax import lax
 from mjax_ext import core
 from mjax_ext.interpreters import ad, mlir
@@ -148,6 +152,9 @@ MISTAKES = {
     "jvp: gives a Zero to NumPy": (
         lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), np.multiply(ps[0], ts[1]))), jvp_in_x,
         r"a tangent known to be zero.*jvp rule of primitive 'scale'"),
+    "jvp: gives a Zero to a function of arrays": (
+        lambda: scale(jvp=lambda ps, ts: (scale_p(*ps), jnp.stack(ts)[0])), jvp_in_x,
+        r"a tangent known to be zero.*instantiate_zeros.*jvp rule of primitive 'scale'"),
     "jvp: single results for lists": (
         lambda: scale(multiple_results=True, impl=two_values, abstract_eval=two_types,
                       jvp=lambda ps, ts: (ps[0], ts[0])), jvp,
@@ -302,3 +309,27 @@ def test_mistake(mistake):
     said = str(caught.value)
     assert "primitive 'scale'" in said
     assert "mistakes" in said
+
+
+@pytest.mark.parametrize(("rules", "use", "name"), [
+    ({"jvp": lambda ps, ts: (scale_p(*ps), ps[0] * ts[1].astype(np.float32))}, jvp_in_x,
+     "'Zero' object has no attribute 'astype': a tangent known to be zero.*instantiate_zeros"),
+    ({"transpose": lambda ct, x, y: [np.zeros(x.shape, np.float32), None]}, grad,
+     "'UndefinedPrimal' object has no attribute 'shape': an operand without a value.*its .aval")])
+def test_attributes_of_what_is_not_an_array(rules, use, name):
+    with pytest.raises(AttributeError, match=name) as caught:
+        use(scale(**rules))
+    assert "rule of primitive 'scale'" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("zero", [ad.Zero(mjax.typeof(X)), ad.UndefinedPrimal(mjax.typeof(X))])
+def test_zeros_are_copied(zero):
+    for same in copy.copy(zero), pickle.loads(pickle.dumps(zero)):
+        assert type(same) is type(zero) and same.aval is zero.aval
+    assert not hasattr(zero, "shape") and not hasattr(zero, "__jax_array__")
+
+
+def test_a_rule_may_make_the_zero_of_an_array():
+    f = scale(jvp=lambda ps, ts: (scale_p(*ps), ad.Zero(ps[0])))
+    for _ in range(2):
+        np.testing.assert_array_equal(jvp(f)[1], 0 * X)

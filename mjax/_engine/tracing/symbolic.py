@@ -95,21 +95,39 @@ def is_undefined_primal(value: Any) -> bool:
     return type(value) is UndefinedPrimal
 
 
-def _refuse(value: Zero | UndefinedPrimal, *args: Any, **kwargs: Any) -> NoReturn:
+def _described(value: Zero | UndefinedPrimal) -> tuple[str, str]:
+    """What a value that is not an array is, and what to do."""
     what, remedy = (
         ("a tangent known to be zero (ad.Zero)", "Leave its term out, or make it an array with "
          "ad.instantiate_zeros(tangent).") if isinstance(value, Zero) else
         ("an operand without a value (ad.UndefinedPrimal)", "A transpose rule may read its .aval "
          "and nothing else; operands of which ad.is_undefined_primal is false are arrays."))
-    raise SymbolicValueError(lambda: (
-        f"{what}, of type {value.aval}, was used as if it were an array. {remedy}"))
+    return f"{what}, of type {value.aval},", remedy
+
+
+def _refuse(value: Zero | UndefinedPrimal, *args: Any, **kwargs: Any) -> NoReturn:
+    what, remedy = _described(value)
+    raise SymbolicValueError(lambda: f"{what} was used as if it were an array. {remedy}")
+
+
+def _without_attribute(value: Zero | UndefinedPrimal, name: str) -> NoReturn:
+    msg = f"{type(value).__name__!r} object has no attribute {name!r}"
+    if name != "aval" and not name.startswith("__"):  # A copy that is made may lack its type.
+        what, remedy = _described(value)
+        msg = f"{msg}: {what} is not an array. {remedy}"
+    raise AttributeError(msg, name=name, obj=value)
 
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "pow")
+_METHODS: dict[str, Callable[..., NoReturn]] = {
+    "getattr": _without_attribute,
+    **dict.fromkeys(("array", "neg", "abs", "getitem"), _refuse),
+    **dict.fromkeys((*_OPERATORS, *(f"r{n}" for n in _OPERATORS)), _refuse),
+}
 for _class in (Zero, UndefinedPrimal):
     typeof_handlers[_class] = _refuse
-    for _name in ("array", "neg", "abs", "getitem", *_OPERATORS, *(f"r{n}" for n in _OPERATORS)):
-        setattr(_class, f"__{_name}__", _refuse)
+    for _name, _method in _METHODS.items():
+        setattr(_class, f"__{_name}__", _method)
 
 # Trees hold them as parts of their structure: they do not have leaves.
 for _class in (Zero, UndefinedPrimal):

@@ -211,7 +211,8 @@ class BatchInterpreter(Interpreter):
         several = primitive.multiple_results
         out, dim = as_pair(primitive, "batch", pair, "the result and its batch dimension")
         declared = primitive.declared(list(map(typeof, args)), params, "batchable")
-        if several and (dim is None or isinstance(dim, int)) and isinstance(out, (list, tuple)):
+        if several and (dim is None or isinstance(dim, (int, np.integer))) and isinstance(
+                out, (list, tuple)):
             dim = [dim] * len(out)
         if several:
             check_lists(primitive, "batch", (out, dim), None if declared is None else len(declared),

@@ -17,7 +17,7 @@ from mjax._engine.base.thread import thread
 from mjax._engine.base.util import check_count, per_item
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
-from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
+from mjax._engine.ir.types import AbstractValue, same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
 from mjax._engine.tracing.agreed import note
@@ -233,7 +233,8 @@ class JVPInterpreter(Interpreter):
 def _as_given(primal: Any, tangent: Any, result: Any) -> bool:
     """Whether a result has the tangent that the rule gave, and a zero is of the right type."""
     if type(tangent) is Zero:
-        return bool(tangent.aval == typeof(primal).to_tangent())
+        aval = tangent.aval  # Some rules give Zero(array), which JAX takes.
+        return isinstance(aval, AbstractValue) and aval == typeof(primal).to_tangent()
     return type(result) is JVPTracer and result.tangent is tangent
 
 
