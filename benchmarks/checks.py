@@ -3,12 +3,13 @@
     python -m benchmarks.checks
 
 Each program is traced as it is, and by an engine without any check (`benchmarks.unchecked`). The
-numbers of bytecodes that ran do not depend on the machine or its load. Seconds, of real programs,
-are those that the thread computed, in the best turn. The checks are those of params against
-schemas, of operands and results against abstract evaluations, of rules as they are registered, of
-the form of what rules return, of effects, and of tracers of ended traces; notes on errors cost
-nothing until a rule raises. The goal is 3 percent of each trace. The lines after the real programs
-consist of equations alone, a hundred each.
+checks are those of params against schemas, of operands and results against abstract evaluations, of
+rules as they are registered, of the form of what rules return, of effects, and of tracers of ended
+traces; notes on errors cost nothing until a rule raises. The goal is 3 percent of each trace, in
+instructions (`benchmarks.instructions`), which are nearest to time and do not depend on the load of
+the machine. Bytecodes do not need Valgrind, but leave out C code. Seconds, of real programs, are
+those that the thread computed, in the best turn; they differ by 2 percent from run to run. The
+lines after the real programs consist of equations alone, a hundred each.
 
 A primitive is defined once, so that the last line, which compares its rules with each other, has no
 goal.
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
@@ -39,6 +41,7 @@ from benchmarks.authored import (
     squaring,
     unrolled,
 )
+from benchmarks.instructions import count, run_marked
 from benchmarks.programs import PROGRAMS
 from benchmarks.rows import chain
 from mjax._engine.tracing import primitive
@@ -52,6 +55,8 @@ from mjax_ext.core import Trace
 
 GOAL = 0.03
 EQUATIONS = 100
+#: The argument that asks to run traces between marks.
+COUNT = "--count"
 #: The one line that is not a trace.
 DEFINITION = "definition of a primitive"
 _shapes = itertools.count(1000)
@@ -180,6 +185,34 @@ def real_programs() -> dict[str, Callable[[], Any]]:
     return found
 
 
+def all_programs(start: str = "") -> dict[str, Callable[[], Any]]:
+    """The traces of real programs and of equations alone whose names start so."""
+    return {name: call for name, call in {**real_programs(), **programs()}.items()
+            if name.startswith(start)}
+
+
+def instructions(start: str = "", seeds: Sequence[int] = (0, 1, 2)) -> dict[str, tuple[int, int]]:
+    """Instructions of each trace with the checks and without, the least of these seeds of hashes.
+
+    It is empty without Valgrind.
+    """
+    runs = list(itertools.product(("checked", "without"), seeds))
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda run: count(
+            ["-m", "benchmarks.checks", COUNT, run[0], start], run[1]), runs))
+    if not any(found):
+        return {}
+    least = [list(map(min, zip(*found[i:i + len(seeds)], strict=True)))
+             for i in (0, len(seeds))]
+    return dict(zip(all_programs(start), zip(*least, strict=True), strict=True))
+
+
+def count_all(mode: str, start: str) -> None:
+    """Runs traces between marks; for `instructions`."""
+    with without(CHECKS if mode == "without" else ()):
+        run_marked(all_programs(start).values())
+
+
 def seconds(name: str, rounds: int = 3) -> tuple[float, float]:
     """The seconds of a trace with the checks and without, each in processes of its own, in turns.
 
@@ -196,7 +229,7 @@ def seconds(name: str, rounds: int = 3) -> tuple[float, float]:
 
 def timed(name: str, mode: str, turns: int = 12) -> float:
     """Computed seconds of a trace, in the best turn."""
-    call = {**real_programs(), **programs()}[name]
+    call = all_programs(name)[name]
     with without(CHECKS if mode == "without" else ()):
         for _ in range(5):
             call()
@@ -232,22 +265,28 @@ def compared(calls: Mapping[str, Callable[[], Any]]) -> Iterator[tuple[str, int,
 
 def main() -> None:
     """Prints the table."""
-    print(f"{'':42}{'checked':>10}{'without':>10}{'bytecodes':>11}{'seconds':>9}")
+    print(f"{'':42}{'instructions':>13}{'without':>10}{'checks':>8}{'bytecodes':>11}{'seconds':>9}")
     total = [0.0, 0.0]
-    real = real_programs()
-    for name, checked, bare in compared({**real, **programs()}):
-        line = f"{name:42}{checked:10}{bare:10}{1 - bare / checked:11.2%}"
+    real, known = real_programs(), instructions()
+    for name, checked, bare in compared(all_programs()):
+        line, missed = f"{name:42}", ""
+        if name in known:
+            slow, fast = known[name]
+            line += f"{slow:13,}{fast:12,}{1 - fast / slow:8.2%}"
+            missed = "  missed" if name != DEFINITION and 1 - fast / slow > GOAL else ""
+        line += f"{1 - bare / checked:11.2%}"
         if name in real:
             slow, fast = seconds(name)
             line += f"{1 - fast / slow:9.2%}"
             total = [total[0] + slow, total[1] + fast]
-        missed = "  missed" if name != DEFINITION and 1 - bare / checked > GOAL else ""
         print(line + missed, flush=True)
     print(f"{'all real programs':73}{1 - total[1] / total[0]:9.2%}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
+    if sys.argv[1:2] == [COUNT]:
+        count_all(*sys.argv[2:])
+    elif len(sys.argv) == 3:
         print(timed(*sys.argv[1:]))
     else:
         main()

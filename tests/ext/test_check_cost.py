@@ -1,4 +1,7 @@
-"""The checks that are always on cost at most three percent of a trace, in bytecodes."""
+"""The checks that are always on cost at most three percent of a trace, in instructions.
+
+Bytecodes take little time to count, but leave out C code: they may be more.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,28 @@ from benchmarks.checks import (
     DEFINITION,
     GOAL,
     compared,
+    instructions,
     programs,
     real_programs,
     shares,
     without,
 )
 
-#: Traces of equations alone that run more, in less time (docs/design/0020).
-MORE = dict.fromkeys(("engine's primitives, vmap", "own rules, one operand, vmap",
-                      "own rules, a number, vmap", "own rules, two results, own trace"), 0.04)
+#: Traces of equations alone that cost more (docs/design/0020).
+MORE = {"own partial_eval, grad": 0.04, "own rules, two results, own trace": 0.055}
+BYTECODES = 0.06
+BYTECODES_OF_PROGRAMS = 0.035
+
+
+@pytest.mark.slow
+def test_instructions():
+    found = instructions(seeds=[0])
+    if not found:
+        pytest.skip("Valgrind is not installed, or Python does not have the names of functions")
+    assert {*found} == {*real_programs(), *programs()}
+    for name, (checked, bare) in found.items():
+        if name != DEFINITION:
+            assert 1 - bare / checked <= MORE.get(name, GOAL), (name, checked, bare)
 
 
 @pytest.mark.parametrize("start", ["engine's", "helpers'", "own rules, one", "own rules, two",
@@ -27,7 +43,7 @@ def test_checks_are_cheap(start):
     assert len(found) >= 2
     for name, checked, bare in found:
         assert bare <= checked, name
-        assert 1 - bare / checked <= MORE.get(name, GOAL), (name, checked, bare)
+        assert 1 - bare / checked <= BYTECODES, (name, checked, bare)
     assert found[1][1] > found[1][2]  # they were taken out
 
 
@@ -37,7 +53,7 @@ def test_checks_are_cheap(start):
 def test_checks_of_real_programs_are_cheap(name):
     call = real_programs()[name]
     ((_, checked, bare),) = compared({name: call})
-    assert bare < checked and 1 - bare / checked <= GOAL, (checked, bare)
+    assert bare < checked and 1 - bare / checked <= BYTECODES_OF_PROGRAMS, (checked, bare)
     with without(CHECKS):
         bare = str(call())
     assert str(call()) == bare
