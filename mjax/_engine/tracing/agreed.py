@@ -3,7 +3,7 @@
 Tables go from types to the params for which results of these types agreed. Types are interned, so a
 lookup compares them by identity, in C. Keys are nested tuples, `(((), first), second)`: loops make
 them in half the time of one flat tuple. Params are few for the same types: a list compares them
-faster than a table hashes them. `forget_programs` clears the tables.
+faster than a table hashes them. Tables are the entries of a `PlainCache`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from mjax._engine.base.program_caches import ProgramCache
 from mjax._engine.base.util import forget_older_half
 
 Params = dict[str, Any]
@@ -50,8 +49,8 @@ class Many(dict[Any, None]):
         self[tuple(params.items())] = None
 
 
-def note(table: ProgramCache, types: Iterable[tuple[Any, ...]], params: Params, made: Any = None,
-         start: Any = ()) -> None:
+def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params: Params,
+         made: Any = None, start: Any = ()) -> None:
     """Notes that types agreed for params.
 
     Nothing is noted if params do not have a hash, nor if types are so many that Python refuses to
@@ -71,8 +70,12 @@ def note(table: ProgramCache, types: Iterable[tuple[Any, ...]], params: Params, 
         for each in types:
             key = (key, *each)
         hash(tuple(params.items()))
-        known = table.get(key) or table.put(key, Few(made))
+        known = table.get(key)
+        if known is None:
+            if len(table) >= 4096:
+                forget_older_half(table)
+            known = table[key] = Few(made)
         if type(known) is Few and len(known) >= 8:
-            known = table.put(key, Many(known))
+            known = table[key] = Many(known)
         if params not in known:
             known.append(params)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.base.folding import fold
-from mjax._engine.base.program_caches import ProgramCache, Unkept, forget_programs
+from mjax._engine.base.program_caches import PlainCache, ProgramCache, Unkept, forget_programs
 from mjax._engine.base.thread import ThreadState, thread
 from mjax._engine.base.util import exact
 from mjax._engine.ir.effects import Effects, no_effects
@@ -111,10 +111,11 @@ class Primitive(Exceptions):
     """
 
     __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared",
-                 "compares_list", "compares_one", "derived", "effectful", "exact_params",
-                 "executables", "foreign", "frame", "free_batch", "free_jvp", "identity",
-                 "lowerings", "multiple_results", "name", "own_varying", "schema", "structural",
-                 "types", "types_cacheable", "used")
+                 "compares_list", "compares_one", "comparisons", "derived",
+                 "effectful", "exact_params", "executables", "foreign", "frame",
+                 "free_batch", "free_jvp", "identity", "lowerings",
+                 "multiple_results", "name", "own_varying", "schema",
+                 "structural", "types", "types_cacheable", "used")
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
     call_primitive = map_primitive = False
@@ -185,8 +186,10 @@ class Primitive(Exceptions):
         self.foreign: set[Any] = set()
         #: Whether the abstract evaluation gives effects, too.
         self.effectful: bool = False
-        #: Types of results and operands -> params for which they agree (`tracing.agreed`).
-        self.agreed: ProgramCache = ProgramCache()
+        #: Types of results and operands -> params for which they agree (`tracing.agreed`), and what
+        #: clears it with all programs.
+        self.comparisons = PlainCache()
+        self.agreed = self.comparisons.entries
         #: Stands for it in keys of tables that do not keep it alive.
         object.__setattr__(self, "identity", object())
         #: (settings, avals, params) -> (type or list of types, effects).

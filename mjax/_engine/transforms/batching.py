@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyValueError
-from mjax._engine.base.program_caches import ProgramCache
+from mjax._engine.base.program_caches import PlainCache
 from mjax._engine.base.records import Record
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache, per_item, pickled_by
@@ -146,7 +146,7 @@ class BatchInterpreter(Interpreter):
         self.axis = axis
         key = (thread.settings, axis.size)
         found = _agreed.get(key)
-        self.agreed: ProgramCache = _agreed.put(key, ProgramCache()) if found is None else found
+        self.agreed = (_agreed.put(key, PlainCache()) if found is None else found).entries
 
     @property
     def axis_data(self) -> AxisData:

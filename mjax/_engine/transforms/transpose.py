@@ -163,7 +163,8 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
             if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
                 known = cotangents.get(atom)
                 try:
-                    if result.aval is atom.aval and atom.aval.inexact:
+                    aval = atom.aval
+                    if result.aval is aval and aval.inexact:
                         cotangents[atom] = result if known is None else add_tangents(known, result)
                         continue
                 except AttributeError:

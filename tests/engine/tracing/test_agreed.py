@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mjax
-from mjax._engine.base.program_caches import ProgramCache, forget_programs
+from mjax._engine.base.program_caches import PlainCache, forget_programs
 from mjax._engine.tracing.agreed import Few, Many, note
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching
@@ -19,7 +19,7 @@ X = np.ones(3, np.float32)
 
 
 def test_few_params_are_compared_and_many_are_hashed():
-    table = ProgramCache()
+    table = {}
     for i in range(20):
         for _ in range(2):  # noted once
             note(table, iter([("f32",)]), {"by": float(i), "kind": ("a", i)}, made="made")
@@ -32,7 +32,7 @@ def test_few_params_are_compared_and_many_are_hashed():
 
 
 def test_many_params_are_forgotten_by_halves():
-    table = ProgramCache()
+    table = {}
     for i in range(3000):
         note(table, [("f32",)], {"by": i})
     many = table[(), "f32"]
@@ -40,8 +40,8 @@ def test_many_params_are_forgotten_by_halves():
 
 
 def test_more_than_few_params_that_two_threads_noted_are_hashed_too():
-    table = ProgramCache()
-    table.put(((), "f32"), few := Few(None))
+    table = {}
+    table[(), "f32"] = few = Few(None)
     few.extend({"by": i} for i in range(9))
     note(table, [("f32",)], {"by": 9})
     assert type(table[(), "f32"]) is Many and len(table[(), "f32"]) == 10
@@ -85,7 +85,8 @@ def test_threads_that_note_and_forget_at_once():
 
 
 def test_what_is_not_noted():
-    table = ProgramCache()
+    cache = PlainCache()
+    table = cache.entries
     note(table, ((x.aval,) for x in [X]), {})  # a NumPy array does not have the attribute
     note(table, [("f32",)], {"table": [1, 2]})
     note(table, [([1, 2],)], {})
