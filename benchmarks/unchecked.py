@@ -189,7 +189,7 @@ def trace_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
         raise NotImplementedError(msg)
     thread.interpreter = evaluation
     try:
-        out = self.process_primitive(primitive, list(args), params)
+        out = self.process_primitive(primitive, [*args], params)
         thread.interpreter = self
         return out
     except BaseException:

@@ -11,14 +11,13 @@ from mjax._engine.control.calls.jit import jit_p
 from mjax._engine.control.custom.as_functions import FunctionPrimitive, functions_in, functions_of
 from mjax._engine.ir.jaxpr import DebugInfo, Jaxpr, named_axes
 from mjax._engine.ir.pytree import tree_flatten
-from mjax._engine.ir.source import here
 from mjax._engine.ir.types import AbstractValue, is_array_value, typeof
 from mjax._engine.tracing import interpreter as engine
 from mjax._engine.tracing.flat import check_callable
 from mjax._engine.tracing.interpreter import axes_in_scope, call_with
 from mjax._engine.tracing.leaks import refuse_leaks
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import applied_at, describe_value
+from mjax._engine.tracing.rule_errors import describe_value, name_interpreter
 from mjax._engine.tracing.rule_results import refuse_other_count
 from mjax._engine.tracing.stage import eval_jaxpr, trace_to_jaxpr
 from mjax_ext.core._entering import enter
@@ -310,7 +309,7 @@ class _Running(engine.Interpreter):
                 method, out = self.interpret(primitive, list(map(self.carried_by, args)), params)
                 return self.results(primitive, method, out, args, params)
             except Exception as error:
-                self.name_method(error, primitive)
+                name_interpreter(error, self.name, primitive)
                 raise
         finally:
             thread.interpreter = self
@@ -337,17 +336,11 @@ class _Running(engine.Interpreter):
                   ) -> tuple[str, Any]:
         """The method that interprets an application, and its result."""
         if primitive is jit_p:
-            return "call", self.definition.call(params["jaxpr"], carried, params)
+            return "call", self.definition.call(params["jaxpr"], carried, {**params})
         if isinstance(primitive, FunctionPrimitive):
             return "custom", self.definition.custom(*_rules(functions_in(primitive, params)),
                                                     carried)
-        return "apply", self.definition.apply(primitive, carried, params)
-
-    def name_method(self, error: Exception, primitive: Primitive) -> None:
-        """Adds to an error the class and the primitive whose interpretation raised it."""
-        note = f"Raised while {self.name} interpreted primitive {primitive.name!r}.\n"
-        if not any(n.startswith("Raised ") for n in getattr(error, "__notes__", ())):
-            error.add_note(note + applied_at(here()))
+        return "apply", self.definition.apply(primitive, carried, {**params})
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
         if not any(map(self.is_mine, [*values, *closed_over(call.custom.fun)])):

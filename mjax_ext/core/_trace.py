@@ -16,7 +16,7 @@ from mjax._engine.control.custom.as_functions import (
 from mjax._engine.tracing.agreed import note
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_errors import describe_value, name_interpreter
 from mjax._engine.tracing.rule_results import refuse_other_count
 
 #: Traces of users that have ended, and that something refers to: maybe tracers that escaped. Those
@@ -213,7 +213,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
                 check_alive(value)
         thread.interpreter = evaluation
         try:
-            out = self.process_primitive(primitive, list(args), params)
+            out = self.process_primitive(primitive, [*args], params)
             thread.interpreter = self
             if primitive.multiple_results:
                 types: Any = (out.__class__, len(out))
@@ -223,9 +223,10 @@ class Trace(Interpreter, metaclass=_TraceMeta):
                     return out
             elif out.aval is not None:
                 return out
-        except Exception:
+        except Exception as error:
             if thread.interpreter is not self or "out" not in locals():  # The method raised it.
                 thread.interpreter = self
+                name_interpreter(error, self.name, primitive)
                 raise
         except BaseException:
             thread.interpreter = self
@@ -245,7 +246,8 @@ class Trace(Interpreter, metaclass=_TraceMeta):
     def _counted(self, primitive: Any, outs: list[Any], args: tuple[Any, ...],
                  params: dict[str, Any]) -> list[Any]:
         """The results of a primitive with several; notes the number that it has."""
-        refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params)
+        refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params,
+                           " If the method changes params, let it change a copy: dict(params).")
         if primitive.types_cacheable:
             note(primitive.agreed, ((x.aval,) for x in args), params, start=(list, len(outs)))
         return outs
@@ -268,6 +270,9 @@ class Trace(Interpreter, metaclass=_TraceMeta):
         thread.interpreter = evaluation
         try:
             return self._checked(method, primitive, run())
+        except Exception as error:
+            name_interpreter(error, self.name, primitive)
+            raise
         finally:
             thread.interpreter = self
 

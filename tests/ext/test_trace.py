@@ -472,3 +472,59 @@ def test_calls_of_the_engine_are_call_primitives():
     jaxpr = mjax.make_jaxpr(f)(1.0)
     assert jaxpr.eqns[0].primitive is primitives.call_p
     assert [e.primitive.name for e in core.inline_calls(jaxpr).eqns] == ["sin"]
+
+
+def in_front(params):
+    """Changes the params to those of a program that also gives its operand, before the results."""
+    program = params.pop("jaxpr")
+    params["jaxpr"] = mjax.make_jaxpr(lambda x: (x, *core.jaxpr_as_fun(program)(x)))(
+        *program.in_avals)
+
+
+class Longer(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        in_front(params)
+        return super().process_primitive(primitive, tracers, params)[1:]
+
+
+class LongerOfACopy(Longer):
+    def process_primitive(self, primitive, tracers, params):
+        return super().process_primitive(primitive, tracers, dict(params))
+
+
+class LongerPrograms(core.Interpreter):
+    def call(self, jaxpr, carried, params):
+        in_front(params)
+        return primitives.jit_p.bind(*carried, **params)[1:]
+
+
+def test_methods_that_change_params():
+    f = mjax.jit(lambda x: (lax.sin(x), 2 * x))
+    for _ in range(2):
+        np.testing.assert_allclose(LongerPrograms().run(f, X)[1], 2 * X)
+        np.testing.assert_allclose(run(LongerOfACopy, f, X)[0][1], 2 * X)
+    with pytest.raises(TypeError, match="Longer.process_primitive returned .* for primitive 'jit', "
+                       "which has 3 results.*If the method changes params, let it change a copy"):
+        run(Longer, f, X)
+
+
+class Failing(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        return {}[primitive.name]
+
+    def process_custom_jvp_call(self, primitive, fun, jvp, tracers, *, symbolic_zeros):
+        return {}[fun.__name__]
+
+
+identity = mjax.custom_jvp(lambda x: x)
+identity.defjvps(lambda t, out, x: t)
+
+
+@pytest.mark.parametrize(("f", "name"), [(lax.sin, "sin"), (several_p.bind, "several"),
+                                         (identity, "custom_jvp_call")])
+def test_errors_of_methods_name_the_trace_and_the_primitive(f, name):
+    with pytest.raises(KeyError) as caught:
+        run(Failing, f, X)
+    note = caught.value.__notes__[0]
+    assert note.startswith(f"Raised while Failing interpreted primitive '{name}'.\nIt was applied")
+    assert "test_trace.py" in note

@@ -366,6 +366,13 @@ def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, 
         error.add_note(note)
 
 
+def name_interpreter(error: Exception, name: str, primitive: Any) -> None:
+    """Adds to an error the user's interpreter that raised it, unless a rule did."""
+    if not any(note.startswith("Raised ") for note in getattr(error, "__notes__", ())):
+        error.add_note(f"Raised while {name} interpreted primitive {primitive.name!r}.\n"
+                       f"{applied_at(here())}")
+
+
 def _closed_over(params: Mapping[str, Any]) -> str:
     """The remedy for a traced value that a program in the params closes over, if one does."""
     for name, value in params.items():

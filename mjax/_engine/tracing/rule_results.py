@@ -123,7 +123,7 @@ def check_values(primitive: Any, rule: str, out: Any, operands: Sequence[Any],
 
 
 def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],
-                       params: dict[str, Any]) -> None:
+                       params: dict[str, Any], hint: str = "") -> None:
     """Refuses lists that do not have an element for each result of a primitive.
 
     Args:
@@ -132,6 +132,7 @@ def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequ
       outs: the list.
       args: the operands.
       params: the params.
+      hint: the end of the message.
 
     Raises:
       TypeError: names the method and the primitive.
@@ -144,7 +145,7 @@ def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequ
         return  # the method takes operands that the primitive itself does not
     if len(outs) != count:
         msg = (f"{who} returned {describe_value(outs)} for primitive {primitive.name!r}, which has "
-               f"{counted(count, 'result')}; it must return a list with an element for each.")
+               f"{counted(count, 'result')}; it must return a list with an element for each.{hint}")
         raise TypeError(msg)
 
 
