@@ -220,7 +220,7 @@ class BatchInterpreter(Interpreter):
         outs, dims = (out, dim) if several else ([out], [dim])
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dims, known))
-        if declared is not None:
+        if declared is not None and not any(map(is_object_value, args)):  # which may change
             note(self.agreed, ((o.aval, d) for o, d in zip(outs, dims, strict=True)), params,
                  None if several or dim is None else results[0].aval, types)
         return results if several else results[0]

@@ -12,6 +12,7 @@ import pytest
 import mjax
 from mjax._engine.base.program_caches import PlainCache, forget_programs
 from mjax._engine.tracing.agreed import Few, Many, note
+from mjax.experimental import hijax
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching
 
@@ -134,6 +135,44 @@ def test_primitives_without_operands_do_not_depend_on_a_batch():
     p.def_impl(lambda: X)
     found = mjax.vmap(lambda x: x + p.bind())(X[None])
     np.testing.assert_array_equal(found, X[None] * 2)
+
+
+class Crate:
+    """A value of a type of ours, which may change; `CrateType` is its type."""
+
+    def __init__(self, content):
+        self.content = content
+
+
+class CrateType(hijax.HiType):
+    def __init__(self, content):
+        self.shape = content.shape
+
+    def __eq__(self, other):
+        return isinstance(other, CrateType) and self.shape == other.shape
+
+    def __hash__(self):
+        return hash(self.shape)
+
+
+hijax.register_hitype(Crate, lambda crate: CrateType(crate.content))
+
+
+def test_values_of_types_of_users_may_change_and_are_not_kept():
+    p = core.Primitive("as large as a crate")
+    p.def_abstract_eval(lambda x, crate: x.update(shape=crate.shape))
+    batching.primitive_batchers[p] = lambda args, dims: (args[0], dims[0])
+    crate = Crate(X)
+    trace = lambda crate: mjax.make_jaxpr(mjax.vmap(lambda x: p.bind(x, crate)))(X[None])
+    trace(crate)
+    trace(crate)
+    crate.content = X[:2]
+    with pytest.raises(TypeError, match=r"batching rule of primitive 'as large as.*float32\[2\]"):
+        trace(crate)
+    reference = weakref.ref(crate)
+    del crate
+    gc.collect()
+    assert reference() is None
 
 
 class Heading(core.Trace):
