@@ -38,16 +38,18 @@ def jvp_process(self: Any, primitive: Any, args: Any, params: Any) -> Any:
     primals: list[Any] = []
     tangents: list[Any] = []
     constants: list[int] = []
+    constant = True
     for arg in args:
         if type(arg) is JVPTracer and arg.interp is self:
             primals.append(arg.primal)
             tangents.append(arg.tangent)
+            constant = False
         else:
             constants.append(len(primals))
             primals.append(arg)
             tangents.append(None)
     thread.interpreter = self.parent
-    if len(constants) == len(primals) and not primitive.always:
+    if constant and not primitive.always:
         try:
             return self.parent.process(primitive, args, params)
         finally:

@@ -282,6 +282,21 @@ def test_jvp_rule_sees_a_zero_for_what_is_constant():
     assert seen == [[False, True], [False, True], [True, False]]
 
 
+def test_a_rule_may_differentiate_a_function_at_its_primals():
+    f = lambda x, y: lax.sin(x) * y
+    p, seen = make("sine by", f), []
+
+    def jvp(primals, tangents):
+        seen.append((type(primals), type(tangents)))
+        return mjax.jvp(f, primals, tuple(map(ad.instantiate_zeros, tangents)))
+
+    ad.primitive_jvps[p] = jvp
+    np.testing.assert_allclose(mjax.jvp(lambda x: p.bind(x, Y), (X,), (X,))[1], np.cos(X) * X * Y,
+                               rtol=1e-6)
+    np.testing.assert_allclose(mjax.grad(lambda x: p.bind(x, Y).sum())(X), np.cos(X) * Y, rtol=1e-6)
+    assert seen == [(tuple, tuple)] * 2
+
+
 def test_a_rule_of_one_equation_for_results_and_tangents():
     cube_p = core.Primitive("cube")
     pushed_p = core.Primitive("pushed_cube", multiple_results=True)

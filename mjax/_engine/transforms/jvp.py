@@ -113,7 +113,7 @@ class JVPInterpreter(Interpreter):
                 primals.append(arg)
                 tangents.append(None)
         thread.interpreter = self.parent
-        if len(constants) == len(primals) and not primitive.always:
+        if not types and not primitive.always:
             try:
                 return self.parent.process(primitive, args, params)  # type: ignore[union-attr]
             finally:
@@ -197,7 +197,9 @@ class JVPInterpreter(Interpreter):
             rule = primitive.jvp or primitive.missing(
                 "jvp", operands=len(primals), params=params)
         try:
-            return rule(primals, tangents, **params)
+            if primitive.own:
+                return rule(primals, tangents, **params)
+            return rule(tuple(primals), tuple(tangents), **params)  # as JAX gives them
         except Exception as error:
             name_rule(error, primitive, "jvp", params)
             raise
