@@ -329,3 +329,34 @@ def test_implementations_give_the_results_of_the_program():
     p.def_impl(lambda x, *, program: [x, x])
     with pytest.raises(TypeError, match="implementation of primitive 'doubling' .* 1 for 1 result"):
         p.bind(1.0, program=mjax.make_jaxpr(lax.sin)(1.0))
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda held: None, "returned None; it must return a core.Held"),
+    (lambda held: held._replace(body=lax.sin), "for the body; it must be a jaxpr"),
+    (lambda held: held._replace(ins=()), r"returned .* for ins; .*each of 1 input of the program"),
+    (lambda held: held._replace(outs=None), r"None for outs; .*each of 1 result of the program")])
+def test_frames_give_programs(change, text):
+    class Changed(core.Frame):
+        def open(self, params):
+            return change(super().open(params))
+
+    p = core.Primitive("held as something else", multiple_results=True,
+                       params={"program": core.Jaxpr})
+    Changed(p, "program")
+    with pytest.raises(TypeError, match=rf"(?s)Changed.open \(.*test_frames.py:\d+\), for the "
+                       rf"primitive 'held as something else', .*{text}"):
+        p.bind(X, program=mjax.make_jaxpr(lax.sin)(X))
+
+
+def test_what_a_frame_raises_names_it():
+    class Failing(core.Frame):
+        def open(self, params):
+            return {}["programme"]
+
+    p = core.Primitive("not held", multiple_results=True, params={"program": core.Jaxpr})
+    Failing(p, "program")
+    with pytest.raises(KeyError) as caught:
+        p.bind(X, program=mjax.make_jaxpr(lax.sin)(X))
+    (note, *_) = caught.value.__notes__
+    assert note.startswith("Raised in Failing.open (") and "'not held'.\nIt was applied at" in note

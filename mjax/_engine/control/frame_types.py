@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from mjax._engine.base.util import counted
 from mjax._engine.control.cast_varying import Axes, joined, only_cast, varying_of
 from mjax._engine.control.declarations import Declarations
 from mjax._engine.control.held import Held, Params
 from mjax._engine.ir.effects import Effects, renumbered
 from mjax._engine.ir.jaxpr import Jaxpr
+from mjax._engine.ir.source import here
 from mjax._engine.ir.types import same_array_type, same_type_but_weak, typeof
 from mjax._engine.tracing.operands import no_axes
 from mjax._engine.tracing.primitive import Primitive
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_errors import applied_at, describe_value, where
 
 
 class FrameTypes(Declarations):
@@ -61,11 +63,40 @@ class FrameTypes(Declarations):
                    "must be a jaxpr, as mjax.make_jaxpr(f)(*args) gives, not "
                    f"{describe_value(program)}.")
             raise TypeError(msg)
-        held, avals = self.open(params), list(map(typeof, args))
+        held = (self.open if type(self).open is Declarations.open else self._opened)(params)
+        avals = list(map(typeof, args))
         expected = [*avals[:self.aside], *(self.outer(held, a, how) for a, how in zip(
             held.body.in_avals, held.ins, strict=True))]
         if len(avals) != len(expected) or not all(map(same_array_type, avals, expected)):
             _refuse_operands(self.primitive, expected, avals)
+
+    def _opened(self, params: Params) -> Held:
+        """What an author's `open` gives.
+
+        Raises:
+          TypeError: it is not a program with its operands and results.
+        """
+        cls, name = type(self), self.primitive.name
+        who = f"{cls.__name__}.open ({where(cls.open)}), for the primitive {name!r}"
+        try:
+            held = self.open(params)
+        except Exception as error:
+            error.add_note(f"Raised in {who}.\n{applied_at(here())}")
+            raise
+        if not isinstance(held, Held):
+            msg = f"{who}, returned {describe_value(held)}; it must return a core.Held."
+            raise TypeError(msg)
+        if not held.jaxprs or not all(isinstance(body, Jaxpr) for body in held.jaxprs):
+            msg = (f"{who}, returned {describe_value(held.body)} for the body; it must be a jaxpr, "
+                   "or a tuple of jaxprs.")
+            raise TypeError(msg)
+        for field, entries, avals, what in (("ins", held.ins, held.body.in_avals, "input"),
+                                            ("outs", held.outs, held.body.out_avals, "result")):
+            if not isinstance(entries, Sequence) or len(entries) != len(avals):
+                msg = (f"{who}, returned {describe_value(entries)} for {field}; it must be a list, "
+                       f"one for each of {counted(len(avals), what)} of the program.")
+                raise TypeError(msg)
+        return held
 
     def cast_varying(self, varying: Sequence[Axes], **params: Any) -> Any:
         """The axes along which operands vary, and params for them; see `tracing.primitive`."""
