@@ -114,9 +114,11 @@ def linearized(self: Any, primitive: Any, primals: Any, tangents: Any, params: A
     rule = primitive.linearize
     if rule is None:
         pair = JVPInterpreter.differentiate(self, primitive, primals, tangents, params)
-        outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
-        unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
-        if any(unknown):
+        outs, _ = pair
+        unknown = any([type(out) is StageTracer and out.interp is self.parent for out in outs]) if (
+            primitive.multiple_results) else type(outs) is StageTracer and (
+                outs.interp is self.parent)
+        if unknown:
             msg = "the programs of the benchmark have no such rule"
             raise NotImplementedError(msg)
         return pair

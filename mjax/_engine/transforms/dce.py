@@ -84,11 +84,14 @@ def _dce(jaxpr: Jaxpr, used_outputs: Sequence[bool], kept: Sequence[bool]
             used_ins, new = pruned(eqn, used)
             if new is None:
                 continue
-            live.update(v for v, u in zip(eqn.invars, used_ins, strict=True)
-                        if u and type(v) is not Literal)
+            for v, u in zip(eqn.invars, used_ins, strict=True):
+                if u and type(v) is not Literal:
+                    live.add(v)
         elif any(used) or keeps_equation(eqn.effects):
             new = eqn
-            live.update(v for v in eqn.invars if type(v) is not Literal)
+            for v in eqn.invars:
+                if type(v) is not Literal:
+                    live.add(v)
         else:
             continue
         eqns.append(new)

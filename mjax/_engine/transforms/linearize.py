@@ -77,7 +77,11 @@ class LinearizeInterpreter(JVPInterpreter):
         if rule is None:
             pair = JVPInterpreter.differentiate(self, primitive, primals, tangents, params)
             try:
-                outs, dots = pair if primitive.multiple_results else ([x] for x in pair)
+                outs, dots = pair
+                if not primitive.multiple_results:
+                    if type(outs) is not StageTracer or outs.interp is not self.parent:
+                        return pair
+                    outs, dots = [outs], [dots]
                 unknown = [type(out) is StageTracer and out.interp is self.parent for out in outs]
                 if not any(unknown):
                     return pair
