@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, wraps
 from typing import Any
 
 from mjax._engine.tracing.marked import traced
@@ -59,7 +60,8 @@ class HiPrimitive(Primitive):
                 self.define(rule, written.__get__(self))
         if own.to_lojax is not HiPrimitive.to_lojax:
             self.def_impl(self.to_lojax)
-            self.def_lowering(traced(self._lowered, multiple_results=True))
+            lowered = wraps(self.to_lojax)(partial(self._lowered))  # messages name the author's
+            self.def_lowering(traced(lowered, multiple_results=True))
 
     def _lowered(self, *args: Any, **params: Any) -> list[Any]:
         def of_objects(*values: Any) -> Sequence[Any]:

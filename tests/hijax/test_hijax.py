@@ -465,3 +465,51 @@ def test_arrays_answer_as_parts_of_types():
     assert a.leading_axis_spec() == 0 and a.normalize() is a is a.to_ct_aval()
     near(a.vspace_zero(), 0 * X)
     near(a.vspace_add(X, Y), X + Y)
+
+
+@pytest.mark.parametrize(("lower_val", "text"), [
+    (lambda self, value: [value.x], "gave a list of 1"),
+    (lambda self, value: [value.x] * 3, "gave a list of 3"),
+    (lambda self, value: [value.x, value.x.astype(np.int32)], r"ndarray of type int32\[2, 3\]"),
+    (lambda self, value: [value.x, value.x[:1]], r"ndarray of type float32\[1, 3\]"),
+    (lambda self, value: iter([value.x] * 2), "iterator"), (lambda self, value: None, "None"),
+    (lambda self, value: [value.x, None], "None"),
+    (lambda self, value: [value.x, np.float64(2) * value.x], None)])
+def test_values_have_the_arrays_of_their_type(lower_val, text):
+    @dataclass(frozen=True)
+    class Twice(hijax.HiType):
+        def lo_ty(self):
+            return [ShapedArray(X.shape, np.dtype(np.float32))] * 2
+
+        def raise_val(self, x, y):
+            return x
+
+    class Value:
+        x = X
+
+    Twice.lower_val = lower_val
+    hijax.register_hitype(Value, lambda value: Twice())
+    for _ in range(2):
+        if text is None:
+            near(mjax.jit(lambda value: value)(Value()), X)
+        else:
+            with pytest.raises(TypeError, match=f"Twice.lower_val .*test_hijax.*{text}.* types of "
+                               r"lo_ty: float32\[2,3\], float32\[2,3\]"):
+                mjax.jit(lambda value: value)(Value())
+
+
+def test_types_have_arrays():
+    @dataclass(frozen=True)
+    class Wrong(hijax.HiType):
+        def lo_ty(self):
+            return [X.shape]
+
+        def lower_val(self, value):
+            return [X]
+
+    class Value:
+        pass
+
+    hijax.register_hitype(Value, lambda value: Wrong())
+    with pytest.raises(TypeError, match="Wrong.lo_ty .*must give a list of types of arrays"):
+        mjax.jit(lambda value: value)(Value())

@@ -19,11 +19,13 @@ from mjax._engine.ir.types import (
     AbstractValue,
     ShapedArray,
     is_object_value,
+    same_array_type,
     typeof,
 )
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Tracer, call_with, register_tracer
 from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
+from mjax._engine.tracing.rule_errors import describe_value, where
 
 #: The types of values that are one array.
 SINGLE = (ShapedArray, AbstractToken)
@@ -44,6 +46,8 @@ class PackedPlacement:
 
 
 _placements = BoundedCache(10_000)
+#: A type -> the types of the arrays that represent its values.
+_expected = BoundedCache()
 
 
 @register_tracer
@@ -86,6 +90,39 @@ unpack_p = EnginePrimitive("unpack", params={}, multiple_results=True)
 def part_types(aval: AbstractValue) -> list[Any]:
     """The types of the arrays that represent a value of a user's type."""
     return aval.lo_ty() if aval.is_high else list(aval.physical())
+
+
+def lowered(value: Any, aval: Any) -> Sequence[Any]:
+    """The arrays that represent an object of an author's class.
+
+    Args:
+      value: the object.
+      aval: its type.
+
+    Raises:
+      TypeError: the type's `lower_val` gives others than those of `lo_ty`, whose bits would be read
+        as if they were of these types.
+    """
+    parts = aval.lower_val(value)
+    cls, expected = type(aval), _expected.get(aval)
+    if expected is None:
+        expected = aval.lo_ty()
+        if not isinstance(expected, (list, tuple)) or not all(
+                isinstance(part, AbstractValue) for part in expected):
+            msg = (f"{cls.__name__}.lo_ty ({where(cls.lo_ty)}) gave {describe_value(expected)}; it "
+                   "must give a list of types of arrays.")
+            raise TypeError(msg)
+        _expected.put(aval, expected)
+    try:
+        if len(parts) == len(expected) and all(
+                map(same_array_type, map(typeof, parts), expected)):
+            return parts
+    except TypeError:
+        pass  # It is not a list, or not of arrays.
+    msg = (f"{cls.__name__}.lower_val ({where(cls.lower_val)}) gave {describe_value(parts)} for a "
+           f"value of type {aval}; it must give a list of arrays, of the types of lo_ty: "
+           f"{', '.join(map(str, expected))}.")
+    raise TypeError(msg)
 
 
 def types_of_parts(aval: Any) -> list[Any]:
@@ -154,7 +191,7 @@ def packed(value: Any) -> Any:
     if not is_object_value(value):
         return value
     aval = typeof(value)
-    return pack_p.bind(*aval.lower_val(value), aval=aval)
+    return pack_p.bind(*lowered(value, aval), aval=aval)
 
 
 def raised(value: Any) -> Any:
@@ -179,5 +216,5 @@ def on_objects(f: Callable[..., Sequence[Any]], *values: Any) -> list[Any]:
     return list(map(packed, outs))
 
 
-__all__ = ["ObjectInterpreter", "Packed", "PackedPlacement", "SINGLE", "from_parts", "on_objects",
-           "to_parts", "types_of_parts"]
+__all__ = ["ObjectInterpreter", "Packed", "PackedPlacement", "SINGLE", "from_parts", "lowered",
+           "on_objects", "to_parts", "types_of_parts"]

@@ -32,7 +32,7 @@ from mjax._engine.runtime.arrays.shardings import NamedSharding, Sharding, Singl
 from mjax._engine.runtime.arrays.token_values import Token
 from mjax._engine.runtime.xla_errors import raise_original
 from mjax._engine.tracing.interpreter import Tracer, refuse_dead
-from mjax._engine.tracing.user_types import Packed
+from mjax._engine.tracing.user_types import Packed, lowered
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
 
@@ -225,7 +225,7 @@ def _own(value: Any) -> Any:
 
 def _parts_of(value: Any, aval: AbstractValue) -> Packed:
     """The arrays that represent an object of an author's class."""
-    parts = aval.lower_val(value)
+    parts = lowered(value, aval)
     for part in parts:
         if isinstance(part, Tracer) and type(part) is not Packed:
             raise LazyTypeError(lambda: (
