@@ -76,6 +76,18 @@ def test_exception_inside_a_lowering_says_where():
     assert any("the lowering of primitive 'scale'" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.parametrize(("function", "error"), [
+    (lambda x, y: 1 / 0, ZeroDivisionError), (lambda x, y: np.sin(x), TypeError),
+    (lambda x, y: None, TypeError), (lambda x: x, TypeError)])
+def test_exception_inside_a_function_that_is_lowered_says_where(function, error):
+    f = scale(lowering=mlir.lower_fun(function, multiple_results=False))
+    with pytest.raises(error) as caught:
+        jit(f)
+    (note, *_) = caught.value.__notes__
+    assert note.startswith("Raised in the lowering of primitive 'scale' (")
+    assert "test_mistakes_raised.py" in note and "It was applied at" in note
+
+
 #: Rule -> how to make a primitive whose rule is this, a use of it, and who calls the rule.
 RAISING = {
     "impl": (lambda f: scale(impl=f), run, "called by evaluation."),

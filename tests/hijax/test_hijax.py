@@ -513,3 +513,17 @@ def test_types_have_arrays():
     hijax.register_hitype(Value, lambda value: Wrong())
     with pytest.raises(TypeError, match="Wrong.lo_ty .*must give a list of types of arrays"):
         mjax.jit(lambda value: value)(Value())
+
+
+def test_what_a_computation_on_objects_raises_is_named():
+    class Failing(hijax.HiPrimitive):
+        def abstract_eval(self, x):
+            return ShapedArray(x.shape, x.dtype), set()
+
+        def to_lojax(self, x):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        mjax.jit(Failing("failing").bind)(X)
+    assert caught.value.__notes__[0].startswith("Raised in the lowering of primitive 'failing' (")
+    assert "test_hijax.py" in caught.value.__notes__[0]

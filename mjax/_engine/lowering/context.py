@@ -24,7 +24,12 @@ from mjax._engine.lowering.shardings import on_device, tensor_sharding
 from mjax._engine.lowering.tokens import TokenSet, no_tokens
 from mjax._engine.primitives.emit import constant, flat, full, grouped, ir, ir_types
 from mjax._engine.tracing.marked import traced
-from mjax._engine.tracing.rule_errors import applied_at, bad_rule_result, describe_value
+from mjax._engine.tracing.rule_errors import (
+    applied_at,
+    bad_rule_result,
+    describe_value,
+    name_rule,
+)
 from mjax._engine.tracing.stage import trace_to_jaxpr
 from mjaxlib_shim import tracebacks
 from mjaxlib_shim.host_callbacks import HostCallbacks, Inspection
@@ -544,6 +549,9 @@ class LoweringContext(RuleFacts):
             thread.source = self.source
         try:
             return trace_to_jaxpr(f, self.avals_in)
+        except Exception as error:
+            name_rule(error, self.primitive, "lowering", params, self.source, rule)
+            raise
         finally:
             thread.source = outer
 
