@@ -38,11 +38,12 @@ def _log_lower(x: Any, loc: Any, scale: Any) -> Any:
 
 
 def _cotangent(q: Any) -> Any:
-    """The cotangent of `pi * q`, accurate near integers `q`."""
-    low = q <= 0.5
+    """The cotangent of `pi * q`, accurate near 0, 1/2 and 1."""
+    low, middle = q <= 0.5, lax.abs(q - 0.5) < 0.25
     q = where(q == 0, 1 - (1 - q), q)  # -0 would flip the sign of the result.
-    out = 1 / tan(math.pi * where(low, q, 1 - q))
-    return where(low, out, -out)
+    out = tan(math.pi * where(middle, 0.5 - q, where(low, q, 1 - q)))
+    inverse = 1 / where(middle, 1, out)
+    return where(middle, out, where(low, inverse, -inverse))
 
 
 @fused

@@ -21,6 +21,12 @@ _DOC = described(
     scale="scale: array or scalar, the factor of the variable.")
 
 
+def _log_ratio(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
+    """Which points lie below the support; the logarithm of `y`, with derivatives 0 for those."""
+    below = x < loc + scale
+    return below, lax.log(where(below, 2, (x - loc) / scale))
+
+
 @fused
 @documented(**_DOC)
 def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
@@ -39,8 +45,8 @@ def logpdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.3863
     """
     x, b, loc, scale = settled_arguments("pareto.logpdf", x, b, loc, scale, ordered=True)
-    out = -(lax.log(scale / b) + (b + 1) * lax.log((x - loc) / scale))
-    return where(x < loc + scale, -math.inf, out)
+    below, log_ratio = _log_ratio(x, loc, scale)
+    return where(below, -math.inf, -(lax.log(scale / b) + (b + 1) * log_ratio))
 
 
 @fused
@@ -81,9 +87,8 @@ def logcdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -0.2877
     """
     x, b, loc, scale = inexact_arguments("pareto.logcdf", x, b, loc, scale, ordered=True)
-    below = x < loc + scale
-    tail = b * lax.log(where(below, 2, (x - loc) / scale))
-    return where(below, -math.inf, log_one_minus_exp(tail))
+    below, log_ratio = _log_ratio(x, loc, scale)
+    return where(below, -math.inf, log_one_minus_exp(b * log_ratio))
 
 
 @fused
@@ -104,7 +109,8 @@ def cdf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       0.7500
     """
     x, b, loc, scale = settled_arguments("pareto.cdf", x, b, loc, scale, ordered=True)
-    return where(x < loc + scale, 0, one_minus_exp(b * lax.log((x - loc) / scale)))
+    below, log_ratio = _log_ratio(x, loc, scale)
+    return where(below, 0, one_minus_exp(b * log_ratio))
 
 
 @fused
@@ -125,7 +131,8 @@ def logsf(x: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.3863
     """
     x, b, loc, scale = settled_arguments("pareto.logsf", x, b, loc, scale, ordered=True)
-    return where(x < loc + scale, 0, -b * lax.log((x - loc) / scale))
+    below, log_ratio = _log_ratio(x, loc, scale)
+    return where(below, 0, -b * log_ratio)
 
 
 @fused
