@@ -38,6 +38,7 @@ from mjax._engine.primitives.shapes import (
     as_settled,
     expand_dims,
     full,
+    moveaxis,
     reduce_sum,
     reshape,
 )
@@ -268,14 +269,17 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     if x is None:
         y, = promote_dtypes_inexact(y)
     y, width = promote_dtypes_inexact(y, width)
-    axis = canonicalize_axis(axis, typeof(y).ndim)
+    given, axis = axis, canonicalize_axis(axis, typeof(y).ndim)
     if x is not None:
         if typeof(width).ndim == 1:
             width = expand_dims(sub(*_neighbours(width, 0)),
                                 [i for i in range(typeof(y).ndim) if i != axis])
         else:
-            width = sub(*_neighbours(width, canonicalize_axis(axis - typeof(y).ndim,
-                                                              typeof(width).ndim)))
+            place = canonicalize_axis(given, typeof(width).ndim)
+            width = sub(*_neighbours(width, place))
+            if typeof(width).ndim != typeof(y).ndim:  # Places from the start would not align.
+                y, width = moveaxis(y, axis, -1), moveaxis(width, place, -1)
+                axis = typeof(y).ndim - 1
     pairs, width = promote_shapes("trapezoid", add(*_neighbours(y, axis)), width)
     total = reduce_sum(mul(pairs, width), (axis + typeof(pairs).ndim - typeof(y).ndim,))
     return mul(total, _constant(total, 0.5))

@@ -54,6 +54,15 @@ def test_derivative(row: Call) -> None:
     check_derivative(row)
 
 
+def test_trapezoid_along_coordinates_of_another_rank() -> None:
+    y = rng.normal(size=(3, 2, 4)).astype(np.float32)
+    x = np.cumsum(rng.uniform(size=(3, 4)), 0, np.float32)
+    wanted = np.stack([np.trapezoid(y[..., i], x[:, i], axis=0) for i in range(4)], -1)
+    np.testing.assert_allclose(jnp.trapezoid(y, x, axis=0), wanted, 1e-5, 1e-6)
+    wanted = np.stack([np.trapezoid(V[:3], x[:, i]) for i in range(4)])
+    np.testing.assert_allclose(jnp.trapezoid(V[:3], x, axis=0), wanted, 1e-5, 1e-6)
+
+
 def test_extrapolation() -> None:
     out = jnp.interp(np.array([-1.0, 3.0]), XP, FP, left="extrapolate", right="extrapolate")
     np.testing.assert_allclose(np.asarray(out), [-10, 0])
