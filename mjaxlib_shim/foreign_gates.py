@@ -1,4 +1,4 @@
-"""The gates of foreign functions, which are part of the table in `gates`."""
+"""The gates of foreign functions and callbacks, which are part of the table in `gates`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from .gate import Gate, jaxlib_file, keyword
 from .native import ext, xc
 
 __all__ = ["FFI_TARGETS_CHECKED", "FFI_TOKENS", "FFI_TYPES", "FFI_TYPE_IDS",
-           "HLO_TRANSFORMATIONS", "RULE_PERMUTATIONS", "RULE_REDUCTIONS", "UNREAD_USES"]
+           "HLO_TRANSFORMATIONS", "NO_DEVICE_OF_SEVERAL", "RULE_PERMUTATIONS", "RULE_REDUCTIONS",
+           "UNREAD_USES"]
 
 
 FFI_TYPE_IDS = Gate(
@@ -67,4 +68,12 @@ UNREAD_USES = Gate(
     439, "0.10.0",
     "before, nothing on CPU stands for a use of a value that no result needs",
     lambda: "dce_sink" in ext.custom_call_targets("Host"),
+)  # fmt: skip
+NO_DEVICE_OF_SEVERAL = Gate(
+    "no_device_of_several",
+    "an sdy.sharding of several results that names one device",
+    505, "0.12.0",
+    "before, the operation runs there; from there on XLA takes it for replicated, and refuses side "
+    "effects (the probe looks for another change of that release)",
+    lambda: hasattr(ext, "dlpack_version"),
 )  # fmt: skip

@@ -249,6 +249,7 @@ GATES: tuple[Gate, ...] = (
     foreign_gates.HLO_TRANSFORMATIONS,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
+    foreign_gates.NO_DEVICE_OF_SEVERAL,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import gates
+from . import foreign_gates, gates
 from .mlir import hlo, ir
 from .native import ext, xc
 
@@ -18,21 +18,24 @@ __all__ = ["HostCallbacks", "Inspection", "Signature", "keeps_results", "lacks_p
 Signature = Sequence[tuple[tuple[int, ...], np.dtype[Any]] | None]
 
 
-def one_device_calls(has_side_effect: bool) -> bool:
+def one_device_calls(has_side_effect: bool, results: int) -> bool:
     """Whether a sharding can let one device of a partitioned program call a function for all; or
     each may call it, without side effects.
 
     Args:
       has_side_effect: whether the function has side effects.
+      results: the number of results; 1 if a token is among them.
 
     Returns:
       A bool.
 
     Example:
       >>> from mjaxlib_shim import host_callbacks
-      >>> host_callbacks.one_device_calls(True) in (True, False)
+      >>> host_callbacks.one_device_calls(True, 1) in (True, False)
       True
     """
+    if results > 1 and foreign_gates.NO_DEVICE_OF_SEVERAL.open:
+        return False
     return gates.FFI_CALLBACKS.open or not has_side_effect
 
 

@@ -219,8 +219,8 @@ def _emit(ctx: Any, callback: Callable[..., Any], token: Any, operands: Sequence
     if on_pieces:
         return emit(*operands), None, None
     emitted = list(emit_once(ctx, [*([] if token is None else [token]), *operands], operand_avals,
-                             out_avals, has_side_effect, one_device_calls(has_side_effect), emit,
-                             n, place))
+                             out_avals, has_side_effect, one_device_calls(
+                                 has_side_effect, 1 if n else len(result_avals)), emit, n, place))
     return emitted[n:], emitted[0] if n else None, None
 
 

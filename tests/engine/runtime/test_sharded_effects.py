@@ -145,10 +145,17 @@ def test_results_of_several_dtypes(x):
     like = [mjax.ShapeDtypeStruct((3,), d) for d in (np.float32, np.bool_, np.int8, np.complex64)]
     given = (np.float32([-0.0, np.nan, np.inf]), np.array([True, False, True]),
              np.int8([-128, 0, 127]), np.complex64([1j, -0.0, np.nan]))
-    outs = mjax.jit(lambda x: (io_callback(lambda v: given, tuple(like), x), x))(x)[0]
+    seen = []
+
+    def call(v):
+        seen.append(v.shape)
+        return given
+
+    outs = mjax.jit(lambda x: (io_callback(call, tuple(like), x), x))(x)[0]
     for out, value in zip(outs, given, strict=True):
         assert out.dtype == value.dtype
         np.testing.assert_array_equal(out, value)
+    assert seen == [x.shape]
 
 
 # ---- failures --------------------------------------------------------------------------
