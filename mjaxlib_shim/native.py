@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+# First, so that a broken NumPy raises its own error: C++ of older jaxlibs ends the process.
+import numpy  # noqa: F401
 from jaxlib import cpu_feature_guard
 
 # A readable RuntimeError on a machine without AVX, instead of SIGILL later on.

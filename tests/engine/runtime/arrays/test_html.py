@@ -82,11 +82,16 @@ def test_tracers_do_not_have_values():
 # ---------------------------------------------------------------------------- treescope
 
 
+#: It reads all names of NumPy, deprecated ones too.
+_of_treescope = pytest.mark.filterwarnings("ignore:The chararray class:DeprecationWarning")
+
+
 @pytest.fixture
 def treescope():
     return pytest.importorskip("treescope")
 
 
+@_of_treescope
 def test_treescope_shows_arrays(treescope, mesh):
     x = jnp.arange(6.0).reshape(2, 3)
     text = treescope.render_to_text({"x": x, "key": random.key(0)})
@@ -119,6 +124,7 @@ def test_treescope_cuts_arrays(treescope):
     np.testing.assert_array_equal(mask, [[True, True, False, True, True]] * 2)
 
 
+@_of_treescope
 def test_treescope_shows_programs_and_shardings(treescope, mesh):
     jaxpr = mjax.make_jaxpr(lambda x: jnp.sin(x) * 2)(1.0)
     sharding = NamedSharding(mesh, P("i"))
