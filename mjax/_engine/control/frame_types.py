@@ -71,7 +71,7 @@ class FrameTypes(Declarations):
             _refuse_operands(self.primitive, expected, avals)
 
     def _opened(self, params: Params) -> Held:
-        """What an author's `open` gives.
+        """The result of an author's `open`, checked.
 
         Raises:
           TypeError: it is not a program with its operands and results.

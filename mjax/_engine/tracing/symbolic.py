@@ -96,7 +96,7 @@ def is_undefined_primal(value: Any) -> bool:
 
 
 def _described(value: Zero | UndefinedPrimal) -> tuple[str, str]:
-    """What a value that is not an array is, and what to do."""
+    """Describes a value that is not an array, and says what to do."""
     what, remedy = (
         ("a tangent known to be zero (ad.Zero)", "Leave its term out, or make it an array with "
          "ad.instantiate_zeros(tangent).") if isinstance(value, Zero) else
