@@ -188,8 +188,8 @@ class Primitive(Exceptions):
         self.effectful: bool = False
         #: Types of results and operands -> params for which they agree (`tracing.agreed`), and what
         #: clears it with all programs.
-        self.comparisons = PlainCache()
-        self.agreed = self.comparisons.entries
+        self.comparisons: PlainCache = PlainCache()
+        self.agreed: dict[Any, Any] = self.comparisons.entries
         #: Stands for it in keys of tables that do not keep it alive.
         object.__setattr__(self, "identity", object())
         #: (settings, avals, params) -> (type or list of types, effects).

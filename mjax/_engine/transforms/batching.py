@@ -146,7 +146,8 @@ class BatchInterpreter(Interpreter):
         self.axis = axis
         key = (thread.settings, axis.size)
         found = _agreed.get(key)
-        self.agreed = (_agreed.put(key, PlainCache()) if found is None else found).entries
+        self.agreed: dict[Any, Any] = (
+            _agreed.put(key, PlainCache()) if found is None else found).entries
 
     @property
     def axis_data(self) -> AxisData:
