@@ -376,12 +376,15 @@ def _random_fold_in_type(keys: Any, data: Any) -> ShapedArray:
 @traced
 def _random_fold_in_lowering(keys: Any, data: Any) -> Any:
     impl, storage = keys.dtype._impl, unwrap(keys)
-    if data.shape and not keys.shape:
-        ndim = len(data.shape)
+    shape = broadcast_types("random_fold_in", (typeof(keys), typeof(data)))
+    if keys.shape != shape:
+        axes = range(len(shape) - len(keys.shape), len(shape) + len(impl.key_shape))
         storage = broadcast_in_dim_p.bind(
-            storage, shape=(*data.shape, *impl.key_shape),
-            broadcast_dimensions=tuple(range(ndim, ndim + len(impl.key_shape))))
-    return wrap(impl.applied("fold_in", keys.shape or data.shape, (storage, data), (),
+            storage, shape=(*shape, *impl.key_shape), broadcast_dimensions=tuple(axes))
+    if data.shape not in ((), shape):
+        data = broadcast_in_dim_p.bind(
+            data, shape=shape, broadcast_dimensions=tuple(range(len(shape))))
+    return wrap(impl.applied("fold_in", shape, (storage, data), (),
                              (impl.key_shape, _uint32)), impl)
 
 

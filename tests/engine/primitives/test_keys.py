@@ -305,6 +305,19 @@ def test_fold_in_batches(axes):
     np.testing.assert_array_equal(data(mjax.vmap(f, in_axes=axes)(*args)), np.stack(expected))
 
 
+@pytest.mark.parametrize("axes", [(None, 0), (0, None)])
+def test_fold_in_batches_of_one_in_batches(axes):
+    keys, numbers = K.random_split_p.bind(seeded(0), shape=(3, 1)), np.uint32([[5], [6], [7]])
+    f = K.random_fold_in_p.bind
+    one = mjax.lax.index_in_dim
+    args = [keys if axes[0] == 0 else one(keys, 0, keepdims=False),
+            numbers if axes[1] == 0 else numbers[0]]
+    expected = [data(f(one(one(keys, i if axes[0] == 0 else 0, keepdims=False), 0, keepdims=False),
+                       numbers[i if axes[1] == 0 else 0, 0])) for i in range(3)]
+    found = mjax.jit(mjax.vmap(mjax.vmap(f), in_axes=axes))(*args)
+    np.testing.assert_array_equal(data(found)[:, 0], np.stack(expected))
+
+
 @each_impl
 def test_unwrap_of_wrap_at_any_position(impl):
     raw = np.arange(2 * 3 * impl.key_shape[0], dtype=np.uint32).reshape(2, 3, *impl.key_shape)
