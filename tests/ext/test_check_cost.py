@@ -25,19 +25,23 @@ BYTECODES = 0.06
 BYTECODES_OF_PROGRAMS = 0.035
 
 
+ROWS = ["engine's", "helpers'", "own rules, one", "own rules, two", "own rules, a", "own linearize",
+        "own partial_eval"]
+
+
 @pytest.mark.slow
-def test_instructions():
-    found = instructions(seeds=[0])
+@pytest.mark.parametrize("start", [*dict.fromkeys(name.split(",")[0] for name in real_programs()),
+                                   *ROWS])
+def test_instructions(start):
+    found = instructions(start, seeds=[0])
     if not found:
         pytest.skip("Valgrind is not installed, or Python does not have the names of functions")
-    assert {*found} == {*real_programs(), *programs()}
+    assert len(found) >= 2
     for name, (checked, bare) in found.items():
-        if name != DEFINITION:
-            assert 1 - bare / checked <= MORE.get(name, GOAL), (name, checked, bare)
+        assert 1 - bare / checked <= MORE.get(name, GOAL), (name, checked, bare)
 
 
-@pytest.mark.parametrize("start", ["engine's", "helpers'", "own rules, one", "own rules, two",
-                                   "own rules, a", "own linearize", "own partial_eval"])
+@pytest.mark.parametrize("start", ROWS)
 def test_checks_are_cheap(start):
     found = list(shares(start, 40))
     assert len(found) >= 2
