@@ -44,6 +44,8 @@ class ThreadState(threading.local):
     source: Any = None
     #: In a callback: the number of devices of the compiled program that called it; otherwise 0.
     in_callback: int = 0
+    #: Whether this thread is inside of `frame_room.with_room`.
+    has_room: bool = False
     #: Symbols of sizes -> their IR values, in the function that is being lowered; None: all
     #: shapes of the program are known.
     dimensions: Any = None

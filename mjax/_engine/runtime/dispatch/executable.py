@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
+from mjax._engine.base.frame_room import with_room
 from mjax._engine.base.monitoring import LOWER
 from mjax._engine.base.platforms import names_of
 from mjax._engine.base.records import Record
@@ -207,11 +208,11 @@ def lower(program: Program, platform: str | None = None, whole: bool = False) ->
     """The StableHLO module, by default for the platform of the devices; with `whole` its text
     contains all constants."""
     with timed("Finished lowering %s to StableHLO in %.6f s", program.name, event=LOWER):
-        return lower_to_module(
+        return with_room(lambda: lower_to_module(
             program.jaxpr, program.name, platform or program.platform, *program.donation,
             client=lambda: program.devices[0].client,
             partition=program.shardings.partition(program.kept), whole=whole,
-            prepare=lambda mctx: mctx.note_devices(program.devices))
+            prepare=lambda mctx: mctx.note_devices(program.devices)))
 
 
 def compile_module(program: Program, lowered: LoweredModule, options: dict[str, Any]) -> Loaded:

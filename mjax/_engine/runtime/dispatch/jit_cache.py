@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mjax._engine.base.frame_room import with_room
 from mjax._engine.base.monitoring import TRACE
 from mjax._engine.base.program_caches import forget_programs, programs_of
 from mjax._engine.base.records import Record
@@ -91,7 +92,7 @@ def trace_call(f: Callable[..., Any], call: JitCall, avals: Sequence[Any], cache
     info = names_of(f, call, traced_for)
     facts = (caches and caches.traces, key, info, f)
     with timed("Finished tracing %s for jit in %.6f s", function_name(f), TRACE, facts) as span:
-        jaxpr, closed_over = lift_tracers(stage(flat, avals, info))
+        jaxpr, closed_over = lift_tracers(with_room(stage, flat, avals, info))
         if traced_for != "jit":
             # A program of jit, once it is there: its calls share it.
             jaxpr = jaxpr.replace(debug_info=info._replace(traced_for="jit"))

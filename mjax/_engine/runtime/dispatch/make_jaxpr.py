@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from mjax._engine.base.folding import boundary
+from mjax._engine.base.frame_room import with_room
 from mjax._engine.control.calls.static_arguments import Parameters, with_static
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.pytree import tree_flatten
@@ -85,7 +86,7 @@ def make_jaxpr(fun: Callable[..., Any], static_argnums: int | Sequence[int] = ()
         flat = FlatFunction(with_static(fun, [(i, args[i]) for i in static]), in_tree)
         info = debug_info_of("make_jaxpr", fun, args, kwargs, tuple(static))
         with axes_in_scope(axis_env or ()):
-            jaxpr = stage(flat, avals, info)
+            jaxpr = with_room(stage, flat, avals, info)
         refuse_returned("make_jaxpr", jaxpr)
         if return_shape:
             return jaxpr, flat.out_tree.unflatten(map(ShapeDtypeStruct.of, jaxpr.out_avals))
