@@ -13,8 +13,8 @@ from mjax._engine.base.faces import face
 from mjax._engine.ir.references import AbstractRef
 from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.primitives.tangents import instantiate as instantiate_zeros
+from mjax._engine.tracing.aval_attributes import aval_method, aval_property
 from mjax._engine.tracing.effect_types import control_flow_allowed_effects
-from mjax._engine.tracing.interpreter import aval_method, aval_property
 from mjax._engine.tracing.symbolic import Zero, is_undefined_primal
 from mjax._hijax.primitive import HiPrimitive
 from mjax._hijax.types import HiType, MappingSpec, register_hitype

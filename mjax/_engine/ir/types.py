@@ -74,8 +74,22 @@ class AbstractValue:
     """
 
     __slots__ = ()
+    #: Whether values are arrays, whose attributes the type has.
+    _is_array = False
     inexact = literal = extended = weak_type = varies = is_high = False
     varying: frozenset[Any] = _NOTHING
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Code that takes values for arrays asks for their shape or dtype. The types of arrays have
+        # no `__getattr__`: CPython would not specialize reading their attributes.
+        if not (cls._is_array or hasattr(cls, "__getattr__")):
+            cls.__getattr__ = _refuse_attribute  # type: ignore[method-assign]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Attributes of arrays."""
 
     def to_tangent(self) -> AbstractValue:
         """The type of tangents of values; the same for types without tangents."""
@@ -180,10 +194,10 @@ class AbstractValue:
         raise LazyTypeError(lambda: (
             f"values of type {self} {what}: {type(self).__name__} does not define {method}."))
 
-    def __getattr__(self, name: str) -> Any:
-        # Code that takes values for arrays asks for their shape or dtype.
-        raise LazyNoArrayError(lambda: (
-            f"a value of type {self} does not have {name}: it is not an array."))
+
+def _refuse_attribute(self: AbstractValue, name: str) -> NoReturn:
+    raise LazyNoArrayError(lambda: (
+        f"a value of type {self} does not have {name}: it is not an array."))
 
 
 @pickled_by("shaped_array_v1", "shape", "dtype", "weak_type", "varying")
@@ -203,6 +217,7 @@ class ShapedArray(AbstractValue):
       ShapedArray(float32[2,3])
     """
 
+    _is_array = True
     __slots__ = ("__weakref__", "dtype", "extended", "inexact", "literal", "ndim", "shape", "size",
                  "varying", "weak_type")
     varies = True
@@ -247,10 +262,6 @@ class ShapedArray(AbstractValue):
 
     def __setattr__(self, name: str, value: Any) -> None:
         msg = f"ShapedArray is immutable; use .update({name}=...)."
-        raise AttributeError(msg)
-
-    def __getattr__(self, name: str) -> Any:
-        msg = f"ShapedArray has no attribute {name!r}."
         raise AttributeError(msg)
 
     def __copy__(self) -> ShapedArray:

@@ -9,11 +9,10 @@ different levels cannot be confused.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -209,40 +208,6 @@ _REMEDIES = {
 }
 
 
-class aval_property(NamedTuple):
-    """An attribute that traced values have, as part of the class of their type.
-
-    Args:
-      fget: from the value to the attribute.
-
-    Example:
-      >>> from mjax.experimental import hijax
-      >>> class Named(hijax.AbstractValue):
-      ...     label = hijax.aval_property(lambda value: f"a {type(value.aval).__name__}")
-      >>> Named.label.fget
-      <function ...>
-    """
-
-    fget: Callable[[Any], Any]
-
-
-class aval_method(NamedTuple):
-    """A method that traced values have, as part of the class of their type.
-
-    Args:
-      fun: takes the value, then the arguments.
-
-    Example:
-      >>> from mjax.experimental import hijax
-      >>> class Named(hijax.AbstractValue):
-      ...     label = hijax.aval_method(lambda value, text: text)
-      >>> Named.label.fun
-      <function ...>
-    """
-
-    fun: Callable[..., Any]
-
-
 class Tracer:
     """A value of an interpreter. It behaves like an array of type `aval`.
 
@@ -271,15 +236,6 @@ class Tracer:
     def __init__(self, trace: Any, aval: Any):
         self.interp = trace
         self.aval = aval
-
-    def __getattr__(self, name: str) -> Any:
-        found = None if name == "aval" else getattr(type(self.aval), name, None)
-        if type(found) is aval_property:
-            return found.fget(self)
-        if type(found) is aval_method:
-            return functools.partial(found.fun, self)
-        # Raises: the class lacks it, or its property has refused.
-        return object.__getattribute__(self, name)
 
     # -- facts about the type --
 

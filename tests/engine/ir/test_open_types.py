@@ -205,7 +205,7 @@ def test_arrays_answer_the_same_questions():
     assert n.literal and not x.literal and not key.literal and key.extended
     assert key.physical() == (ShapedArray((2,), "uint32"),) and x.physical() == (x,)
     assert x.matches(ShapedArray((2, 3), "float32", True, frozenset("i"))) and not x.matches(n)
-    with pytest.raises(AttributeError, match="ShapedArray has no attribute 'foo'"):
+    with pytest.raises(AttributeError, match="'ShapedArray' object has no attribute 'foo'"):
         x.foo  # noqa: B018
     assert len(AbstractToken().physical()) == 1
 

@@ -1,0 +1,71 @@
+"""Attributes that types give to traced values.
+
+Tracers look for them only once a program has made one: CPython does not specialize reading
+attributes of classes that have `__getattr__`, and each takes six times as many instructions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+from mjax._engine.tracing.interpreter import Tracer
+
+
+class aval_property(NamedTuple("_Property", [("fget", Callable[[Any], Any])])):
+    """An attribute that traced values have, as part of the class of their type.
+
+    Args:
+      fget: from the value to the attribute.
+
+    Example:
+      >>> from mjax.experimental import hijax
+      >>> class Named(hijax.AbstractValue):
+      ...     label = hijax.aval_property(lambda value: f"a {type(value.aval).__name__}")
+      >>> Named.label.fget
+      <function ...>
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, fget: Callable[[Any], Any]) -> Self:
+        _let_types_define_attributes()
+        return super().__new__(cls, fget)
+
+
+class aval_method(NamedTuple("_Method", [("fun", Callable[..., Any])])):
+    """A method that traced values have, as part of the class of their type.
+
+    Args:
+      fun: takes the value, then the arguments.
+
+    Example:
+      >>> from mjax.experimental import hijax
+      >>> class Named(hijax.AbstractValue):
+      ...     label = hijax.aval_method(lambda value, text: text)
+      >>> Named.label.fun
+      <function ...>
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, fun: Callable[..., Any]) -> Self:
+        _let_types_define_attributes()
+        return super().__new__(cls, fun)
+
+
+def _let_types_define_attributes() -> None:
+    """Lets tracers look for attributes in the class of their type."""
+    Tracer.__getattr__ = _of_type  # type: ignore[attr-defined]
+
+
+def _of_type(value: Tracer, name: str) -> Any:
+    """An attribute of a tracer that its class lacks."""
+    found = None if name == "aval" else getattr(type(value.aval), name, None)
+    if type(found) is aval_property:
+        return found.fget(value)
+    if type(found) is aval_method:
+        return functools.partial(found.fun, value)
+    # Raises: the class lacks it, or its property has refused.
+    return object.__getattribute__(value, name)

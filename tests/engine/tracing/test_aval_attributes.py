@@ -1,0 +1,85 @@
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+import mjax
+from mjax.experimental import hijax
+from mjax_ext.core import Primitive, ShapedArray
+
+_FAST = """
+import mjax, mjax.numpy
+from mjax._engine.ir.types import AbstractValue, ShapedArray
+from mjax._engine.tracing.interpreter import Tracer
+from mjax._engine.tracing.primitive import Primitive
+from mjax.experimental import hijax
+from mjax_ext import core
+
+class Mine(core.ShapedArray):
+    pass
+
+def slow(cls):
+    return hasattr(cls, "__getattr__") or cls.__getattribute__ is not object.__getattribute__
+
+def tracers(cls):
+    return [cls, *(t for sub in cls.__subclasses__() for t in tracers(sub))]
+
+mjax.make_jaxpr(mjax.vmap(mjax.grad(lambda x: x * x)))(mjax.numpy.ones(3))
+assert len(tracers(Tracer)) > 3
+assert not [c for c in [*tracers(Tracer), ShapedArray, Mine, Primitive] if slow(c)]
+assert slow(hijax.HiType)
+hijax.aval_property(len)
+assert all(map(slow, tracers(Tracer)))
+"""
+
+
+def test_classes_that_tracing_reads_have_no_getattr():
+    """CPython specializes reading the attributes of classes without one."""
+    subprocess.run([sys.executable, "-c", _FAST], check=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair(hijax.HiType):
+    def __repr__(self):
+        return "Pair()"
+
+
+make_p, first_p = Primitive("make a pair"), Primitive("first of a pair")
+make_p.def_abstract_eval(lambda x: Pair())
+first_p.def_abstract_eval(lambda pair: ShapedArray((), "float32"))
+Pair.first = hijax.aval_property(first_p.bind)
+Pair.plus = hijax.aval_method(lambda pair, x, *, twice: first_p.bind(pair) + x * twice)
+
+
+def refused(pair):
+    raise AttributeError("refused")
+
+
+Pair.refused = hijax.aval_property(refused)
+
+
+def test_traced_values_have_the_attributes_of_their_types():
+    jaxpr = mjax.make_jaxpr(lambda x: make_p.bind(x).plus(x, twice=2.0))(1.0)
+    assert [eqn.primitive.name for eqn in jaxpr.eqns] == [
+        "make a pair", "first of a pair", "mul", "add"]
+    jaxpr = mjax.make_jaxpr(lambda x: make_p.bind(x).first)(1.0)
+    assert jaxpr.eqns[-1].primitive is first_p
+
+
+@pytest.mark.parametrize("name, message", [
+    ("refused", "^refused"),
+    ("other", "no attribute 'other'"),
+    ("dtype", r"a value of type Pair\(\) does not have dtype: it is not an array"),
+])
+def test_attributes_that_they_lack(name, message):
+    def read(x):
+        getattr(make_p.bind(x), name)
+
+    with pytest.raises(AttributeError, match=message):
+        mjax.make_jaxpr(read)(1.0)
+
+
+def test_arrays_do_not_have_them():
+    with pytest.raises(AttributeError, match="no attribute 'first'"):
+        mjax.make_jaxpr(lambda x: x.first)(1.0)
