@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
@@ -13,7 +14,7 @@ from mjax._engine.control.custom.as_functions import (
     functions_in,
     functions_of,
 )
-from mjax._engine.tracing.agreed import note
+from mjax._engine.tracing.agreed import below, note
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value, name_interpreter
@@ -216,10 +217,10 @@ class Trace(Interpreter, metaclass=_TraceMeta):
             out = self.process_primitive(primitive, [*args], params)
             thread.interpreter = self
             if primitive.multiple_results:
-                types: Any = (out.__class__, len(out))
+                known = primitive.agreed
                 for arg in args:
-                    types = types, arg.aval
-                if params in primitive.agreed[types]:
+                    known = known[arg.aval]
+                if params in known[out.__class__][len(out)]:
                     return out
             elif out.aval is not None:
                 return out
@@ -249,7 +250,11 @@ class Trace(Interpreter, metaclass=_TraceMeta):
         refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params,
                            " If the method changes params, let it change a copy: dict(params).")
         if primitive.types_cacheable:
-            note(primitive.agreed, ((x.aval,) for x in args), params, start=(list, len(outs)))
+            with suppress(AttributeError):  # Numbers and NumPy arrays are looked at each time.
+                known = primitive.agreed
+                for aval in [arg.aval for arg in args]:
+                    known = below(known, aval)
+                note(below(known, list), (), params, start=len(outs))
         return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -49,6 +49,16 @@ class Many(dict[Any, None]):
         self[tuple(params.items())] = None
 
 
+def below(table: dict[Any, Any], aval: Any) -> dict[Any, Any]:
+    """The table in a table for a type, made if there is none."""
+    known: dict[Any, Any] | None = table.get(aval)
+    if known is None:
+        if len(table) >= 4096:
+            forget_older_half(table)
+        known = table[aval] = {}
+    return known
+
+
 def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params: Params,
          made: Any = None, start: Any = ()) -> None:
     """Notes that types agreed for params.
