@@ -250,7 +250,9 @@ class Trace(Interpreter, metaclass=_TraceMeta):
         refuse_other_count(primitive, f"{self.name}.process_primitive", outs, args, params,
                            " If the method changes params, let it change a copy: dict(params).")
         if primitive.types_cacheable:
-            with suppress(AttributeError):  # Numbers and NumPy arrays are looked at each time.
+            primitive.used = True  # An abstract evaluation that it gets later takes this back.
+            # Numbers, NumPy arrays and types without a hash are looked at each time.
+            with suppress(AttributeError, TypeError):
                 known = primitive.agreed
                 for aval in [arg.aval for arg in args]:
                     known = below(known, aval)

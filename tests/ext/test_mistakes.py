@@ -175,6 +175,9 @@ MISTAKES = {
     "transpose: cotangent of another shape": (
         lambda: scale(transpose=lambda ct, x, y: [np.zeros(9, np.float32), None]), grad,
         r"transpose rule.*a cotangent of type float32\[9\] for an operand of type float32\[3\]"),
+    "transpose: a class": (
+        lambda: scale(transpose=lambda ct, x, y: [ad.Zero, None]), grad,
+        r"transpose rule.*returned the class Zero for an operand"),
     "transpose: no array": (
         lambda: scale(transpose=lambda ct, x, y: [[1.0, 2.0, 3.0], None]), grad,
         r"transpose rule.*returned a list of 3"),

@@ -508,6 +508,38 @@ def test_methods_that_change_params():
         run(Longer, f, X)
 
 
+class NoHash(core.AbstractValue):
+    def __eq__(self, other):
+        return type(other) is NoHash
+
+    def __repr__(self):
+        return "NoHash()"
+
+
+def test_types_without_a_hash_are_operands():
+    class Typed(Noting):
+        def process_primitive(self, primitive, tracers, params):
+            value = Tracer(self, X)
+            value.aval = NoHash()
+            return [value, value]
+
+    for _ in range(2):
+        out, _ = run(Typed, lambda x: several_p.bind(several_p.bind(x)[0]), X)
+        assert len(out) == 2
+
+
+def test_results_are_counted_again_as_the_abstract_evaluation_comes():
+    class Two(Noting):
+        def process_primitive(self, primitive, tracers, params):
+            return [tracers[0]] * 2
+
+    later_p = core.Primitive("later", multiple_results=True)
+    run(Two, later_p.bind, X)
+    later_p.def_abstract_eval(lambda x: [x, x, x])
+    with pytest.raises(TypeError, match="a list of 2 .* 'later', which has 3 results"):
+        run(Two, later_p.bind, X)
+
+
 class Failing(Noting):
     def process_primitive(self, primitive, tracers, params):
         return {}[primitive.name]

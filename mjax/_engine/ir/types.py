@@ -196,8 +196,13 @@ class AbstractValue:
 
 
 def _refuse_attribute(self: AbstractValue, name: str) -> NoReturn:
-    raise LazyNoArrayError(lambda: (
-        f"a value of type {self} does not have {name}: it is not an array."))
+    def text() -> str:
+        try:
+            return f"a value of type {self} does not have {name}: it is not an array."
+        except Exception:  # Its `__repr__` reads attributes that it does not have yet.
+            return f"{type(self).__name__!r} object has no attribute {name!r}."
+
+    raise LazyNoArrayError(text)
 
 
 @pickled_by("shaped_array_v1", "shape", "dtype", "weak_type", "varying")
@@ -247,7 +252,8 @@ class ShapedArray(AbstractValue):
             known = _table.get(key)
             self = known() if known is not None else None
             if self is None:
-                self = object.__new__(cls)
+                # Not of a subclass: every value of this type would have its class.
+                self = object.__new__(ShapedArray)
                 size, extended = 1, dtypes.is_extended(key[1])
                 for n in shape:
                     size *= n

@@ -479,6 +479,8 @@ def applied_at(source: Any) -> str:
 
 def describe_value(value: Any) -> str:
     """A short description of a rule's result: types rather than elements."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     aval = getattr(value, "aval", None)
     if aval is not None:
         return f"{type(value).__name__} of type {aval}"

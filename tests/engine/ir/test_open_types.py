@@ -210,6 +210,15 @@ def test_arrays_answer_the_same_questions():
     assert len(AbstractToken().physical()) == 1
 
 
+def test_a_type_that_is_not_made_yet_names_what_it_lacks():
+    class Unmade(AbstractValue):
+        def __repr__(self):
+            return f"Unmade({self.size})"
+
+    with pytest.raises(AttributeError, match="'Unmade' object has no attribute 'size'"):
+        repr(Unmade())
+
+
 # ---- programs --------------------------------------------------------------------------
 
 

@@ -36,6 +36,15 @@ def test_types_survive_pickle_and_copy_as_themselves():
     assert copy.deepcopy(aval) is aval and copy.copy(aval) is aval
 
 
+def test_types_of_a_subclass_are_those_of_all_arrays():
+    """As in JAX: a subclass does not give its class to arrays that have the type."""
+    class Mine(ShapedArray):
+        pass
+
+    aval = Mine((7, 11), np.dtype("float32"))
+    assert type(aval) is ShapedArray and aval is ShapedArray((7, 11), np.dtype("float32"))
+
+
 def test_interning_is_weak():
     key = ((12345, 7), np.dtype("int8"), False, frozenset())
     aval = ShapedArray(*key)
