@@ -284,6 +284,15 @@ MISTAKES = {
     "dce: reads what is unused": (
         lambda: without_dead_code(lambda used, eqn: ([True, False], eqn)), prune,
         "dce rule.*returned an equation that reads operands which it says are unused"),
+    "dce: as many results as before, by its params": (
+        lambda: without_dead_code(lambda used, eqn: (
+            [True, True], eqn.replace(outvars=eqn.outvars[:1]))), prune,
+        "dce rule.*returned an equation with 1 result, float32.*, but .* gives 2 results.*Give it params"),
+    "dce: a result of another type": (
+        lambda: without_dead_code(lambda used, eqn: ([True, False], core.new_jaxpr_eqn(
+            eqn.invars[:1], eqn.outvars[:1], core.primitives.reduce_sum_p, {"axes": (0,)},
+            core.no_effects))), prune,
+        r"dce rule.*returned an equation with 1 result, float32.*, but .* float32\[\]"),
     "abstract_eval: no effect": (
         lambda: effectful(lambda x, y: (scale_type(x, y), {"log"})), make_jaxpr,
         "abstract evaluation.*returned 'log' among the effects; they must be instances of"),

@@ -15,6 +15,7 @@ from mjax._engine.ir.effects import Effect, OperandEffect
 from mjax._engine.ir.jaxpr import JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
 from mjax._engine.tracing.agreed import note
+from mjax._engine.tracing.operands import OperandsVaryError
 from mjax._engine.tracing.rule_errors import (
     as_pair,
     bad_rule_result,
@@ -247,6 +248,29 @@ def _check_pruned(eqn: JaxprEqn, used: Sequence[bool], used_ins: Sequence[bool],
         bad_rule_result(eqn.primitive, "dce", lambda: (
             "returned an equation that reads operands which it says are unused: "
             f"{describe_value(used_ins)}."), eqn.source)
+    _check_types(eqn, new)
+
+
+def _check_types(eqn: JaxprEqn, new: JaxprEqn) -> None:
+    """Refuses an equation in the place of another whose variables are not of its results' types."""
+    primitive = new.primitive
+    if new is eqn or primitive.abstract_eval is None or not primitive.types_cacheable:
+        return
+    try:
+        types, _ = primitive.infer([v.aval for v in new.invars], new.params)
+    except OperandsVaryError:
+        return
+    except Exception as error:
+        name_rule(error, eqn.primitive, "dce", eqn.params, eqn.source)
+        raise
+    given = [v.aval for v in new.outvars]
+    if len(types) != len(given) or not all(map(same_array_type, types, given)):
+        bad_rule_result(eqn.primitive, "dce", lambda: (
+            f"returned an equation with {counted(len(given), 'result')}, "
+            f"{', '.join(map(str, given))}, but {primitive} with these operands and params gives "
+            f"{counted(len(types), 'result')}, {', '.join(map(str, types))}. Give it params for "
+            "the results that are left, too: eqn.replace(params=..., outvars=...); or keep all "
+            "results."), eqn.source)
 
 
 def cast_varying(primitive: Any, given: Sequence[Any], params: dict[str, Any]
