@@ -31,25 +31,29 @@ def wide(x: Any) -> Any:
         kind, x.dtype if x.dtype.kind in "iu" else np.int64))
 
 
-def difference(actual: Sequence[Any], expected: Sequence[Any], allowed: float) -> str | None:
+def difference(actual: Sequence[Any], expected: Sequence[Any], allowed: float,
+               names: Sequence[str] = ()) -> str | None:
     """How the first result that differs does so, in words; None if all agree.
+
+    The words follow a verb, as in "it gives result 1 as 4 instead of 2".
 
     Args:
       actual: arrays.
       expected: the arrays that they should be.
       allowed: the relative error that is put down to rounding.
+      names: what they are; by default results.
     """
     if len(actual) != len(expected):
         return f"{counted(len(actual), 'result')} instead of {len(expected)}"
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
-        name = f"result {i} has " if len(expected) > 1 else ""
+        name = names[i] if names else f"result {i}" if len(expected) > 1 else ""
         if a.shape != e.shape:
-            return f"{name}shape {a.shape} instead of {e.shape}"
+            return f"{name and f'{name} with '}shape {a.shape} instead of {e.shape}"
         if a.dtype != e.dtype:
-            return f"{name}dtype {a.dtype} instead of {e.dtype}"
+            return f"{name and f'{name} with '}dtype {a.dtype} instead of {e.dtype}"
         said = unlike(a, e, allowed)
         if said:
-            return f"{name}{said}"
+            return f"{name and f'{name} as '}{said}"
     return None
 
 

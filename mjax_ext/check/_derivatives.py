@@ -81,6 +81,14 @@ def pushed(application: Application, group: Sequence[int], values: Sequence[Any]
     return [*outs, *(t for t, out in zip(slopes, outs, strict=True) if is_inexact(out))]
 
 
+def names_of(found: Arrays) -> list[str]:
+    """What the arrays of `pushed` are: results, and then the tangents of the inexact ones."""
+    flags = list(map(is_inexact, found))
+    count = next(n for n in range(len(found) + 1) if n + sum(flags[:n]) == len(found))
+    results = [f"result {n}" for n in range(count)] if count > 1 else ["the result"] * count
+    return results + [f"the tangent of {name}" for name, inexact in zip(results, flags) if inexact]
+
+
 def described(application: Application, group: Sequence[int]) -> str:
     """Which operands have tangents, in words."""
     places = [str(application.places[k]) for k in group]
@@ -139,7 +147,7 @@ def _check_narrow(run: Run, values: Arrays) -> None:
         exact = Traced(compute, values, tangents)(values, tangents)
     rounded = [np.asarray(x, y.dtype) for x, y in zip(exact, found, strict=True)]
     run.require_same("jvp", "jvp in the dtypes of the examples, unlike that at 64 bits,",
-                     difference(found, rounded, tolerance(found, 0.4)), _REMEDY)
+                     difference(found, rounded, tolerance(found, 0.4), names_of(found)), _REMEDY)
 
 
 # ---- linearization ------------------------------------------------------------------------
@@ -178,8 +186,9 @@ def check_linearize(run: Run) -> str | None:
                 along = [direction(run.random, values[k]) for k in group]
                 with run.blaming("linearize", what):
                     found = ours(values, along)
+                wanted = theirs(values, along)
                 run.require_same("linearize", f"{what}, unlike jvp,", difference(
-                    found, theirs(values, along), tolerance(values)), (
+                    found, wanted, tolerance(values), names_of(wanted)), (
                     "Make the linear function that the rule returns give what the jvp rule gives "
                     "for the same tangents."))
     return None

@@ -82,12 +82,15 @@ def check_recompute(run: Run) -> str | None:
 
     values = application.values
     expected = Traced(lambda *xs: both(application.call, *xs), *values)(*values)
+    names = [f"inexact result {i}" for i in range(len(expected) - len(places))] + [
+        f"the cotangent of operand {application.places[k]}" for k in places]
     for policy in ("nothing_saveable", "everything_saveable"):
         f = mjax.checkpoint(application.call, policy=getattr(mjax.checkpoint_policies, policy))
         what = f"vjp under checkpoint with policy {policy}"
         with run.blaming("recompute", what):
             outs = Traced(lambda *xs, f=f: both(f, *xs), *values)(*values)
-        run.require_same("recompute", what, difference(outs, expected, tolerance(expected)), (
+        found = difference(outs, expected, tolerance(expected), names)
+        run.require_same("recompute", what, found, (
             "The first equation of the rule gives what it saves, the second the used results "
             "again: compare them with the primitive itself."))
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ CONSEQUENCES = {
 
 
 class Stop(Exception):
-    """A fault has been reported; the step that found it ends."""
+    """A fault has been reported; the step that found it ends. Its argument is the rule at fault."""
 
 
 class Refusal(Exception):
@@ -122,13 +123,15 @@ class Run:
                 continue
             lost = next(filter(None, map(self.lost, step.needs)), None)
             if lost is not None:
-                self.not_checked.setdefault(step.rule, (
-                    f"it needs {RULES[lost]}, which {self.unusable[lost]}."))
+                self.not_checked.setdefault(step.rule, self._lacks(lost))
                 continue
             try:
                 with self.blaming(step.rule, "the check"):
                     reason = step.check(self)
-            except Stop:
+            except Stop as stop:
+                (rule,) = stop.args
+                if rule != step.rule:
+                    self.not_checked.setdefault(step.rule, self._lacks(rule))
                 continue
             except Refusal as refusal:
                 reason = str(refusal)
@@ -136,6 +139,10 @@ class Run:
                 self.checked[step.rule] = None
             else:
                 self.not_checked.setdefault(step.rule, reason)
+
+    def _lacks(self, rule: str) -> str:
+        """Why a step did not end, for a rule that it needs."""
+        return f"it needs {RULES[rule]}, which {self.unusable[rule]}."
 
     def lost(self, need: str) -> str | None:
         """The wrong rule that keeps a step from what it needs, if there is one."""
@@ -188,7 +195,7 @@ class Run:
     def fault(self, rule: str, verdict: str, remedy: str, consequence: str = "") -> NoReturn:
         """Adds a finding, and ends the step."""
         self.report(rule, verdict, remedy, consequence)
-        raise Stop
+        raise Stop(rule)
 
     def require_same(self, rule: str, what: str, found: str | None, remedy: str) -> None:
         """Reports a difference between two computations, if there is one.
@@ -217,18 +224,21 @@ class Run:
         except LazyNoDerivativeError as error:
             if isinstance(error, LazyNoForwardModeError):
                 self.facts["reverse alone"] = True
-            if self.deviates(at_fault := self.rule_named(error) or rule):
+            if self.deviates(at_fault := self.rules_named(error, rule)[-1]):
                 self.unusable[at_fault] = self._said(at_fault)
             raise Refusal(f"{what} is refused: {first_lines(error)}") from None
         except Exception as error:
-            at_fault = self.rule_named(error) or rule
+            *inner, at_fault = self.rules_named(error, rule)
             if at_fault in self.unusable:
-                raise Stop from None
+                raise Stop(at_fault) from None
             if isinstance(error, NotImplementedError) and _MISSING.match(str(error)):
                 if (reason := self.primitive.exceptions.get(at_fault)) is not None:
                     raise Refusal(f"its author left it out: {reason}") from None
                 self.report_missing(at_fault, error)
-                raise Stop from None
+                raise Stop(at_fault) from None
+            if inner:
+                self.fault(at_fault, f"{what} raises, in {RULES[inner[0]]}, {shown(error)}",
+                           _REMEDY_OF_APPLICATIONS)
             self.fault(at_fault, f"{what} raises {shown(error)}", _REMEDY_OF_ERRORS)
 
     def report_missing(self, rule: str, error: Exception) -> None:
@@ -241,16 +251,30 @@ class Run:
         self.report(rule, "there is none.", "\n".join([*advice, template.rstrip()]),
                     f"It is needed by {needed}.")
 
-    def rule_named(self, error: Exception) -> str | None:
-        """The rule of this primitive that the text or the notes of an error name."""
+    def rules_named(self, error: Exception, running: str) -> list[str]:
+        """The rule of this primitive that raised an error, and the one at fault, the last.
+
+        It is one rule, unless another one applied the primitive to what it does not take: then the
+        abstract evaluation or the implementation, which is right for the examples, refused that.
+
+        Args:
+          error: the error, whose text or notes name rules from the inside out.
+          running: the rule that runs; it is at fault if none is named.
+        """
+        found: list[str] = []
         for text in (str(error), *getattr(error, "__notes__", ())):
             missing = _MISSING.match(text)
             named = [missing.groups()] if missing else [
                 (name, rule) for rule, name in _NAMED.findall(text)]
             for name, rule in named:
                 if name == self.primitive.name and (field := _field_of(rule)):
-                    return field
-        return None
+                    if missing:
+                        return [field]
+                    if field not in found:
+                        found.append(field)
+                    if field not in ("abstract_eval", "impl") or field not in self.checked:
+                        return [found[0], field] if len(found) > 1 else found
+        return found[:1] or [running]
 
     def place(self, rule: str) -> str:
         """`file:line` of a rule; of the abstract evaluation if it does not exist."""
@@ -269,6 +293,8 @@ _MISSING = re.compile(r"Primitive '(.*?)' has no (.*?), which ")
 _NAMED = re.compile(r"the ([\w ]+?) of primitive '(.*?)' \(")
 
 _REMEDY_OF_ERRORS = "Mend what the error names; it is raised for the examples of this check."
+_REMEDY_OF_APPLICATIONS = ("Let the rule apply the primitive to operands that it takes; the error "
+                           "is raised for the examples of this check.")
 
 
 def _field_of(name: str) -> str | None:
@@ -283,7 +309,11 @@ def _field_of(name: str) -> str | None:
 def shown(error: Exception) -> str:
     """Class and text of an error."""
     text = first_lines(error)
-    return f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}."
+    if text:
+        return f"{type(error).__name__}: {text}"
+    frame = traceback.extract_tb(error.__traceback__)[-1:]
+    line = f" by `{frame[0].line}` at {frame[0].filename}:{frame[0].lineno}" if frame else ""
+    return f"{type(error).__name__}{line}."
 
 
 def first_lines(error: Exception) -> str:

@@ -287,7 +287,7 @@ MISTAKES = {
     "dce: as many results as before, by its params": (
         lambda: without_dead_code(lambda used, eqn: (
             [True, True], eqn.replace(outvars=eqn.outvars[:1]))), prune,
-        "dce rule.*returned an equation with 1 result, float32.*, but .* gives 2 results.*Give it params"),
+        "dce rule.*an equation with 1 result, float32.*, but .* gives 2 results.*Give it params"),
     "dce: a result of another type": (
         lambda: without_dead_code(lambda used, eqn: ([True, False], core.new_jaxpr_eqn(
             eqn.invars[:1], eqn.outvars[:1], core.primitives.reduce_sum_p, {"axes": (0,)},

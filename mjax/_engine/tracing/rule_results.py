@@ -266,11 +266,13 @@ def _check_types(eqn: JaxprEqn, new: JaxprEqn) -> None:
     given = [v.aval for v in new.outvars]
     if len(types) != len(given) or not all(map(same_array_type, types, given)):
         bad_rule_result(eqn.primitive, "dce", lambda: (
-            f"returned an equation with {counted(len(given), 'result')}, "
-            f"{', '.join(map(str, given))}, but {primitive} with these operands and params gives "
-            f"{counted(len(types), 'result')}, {', '.join(map(str, types))}. Give it params for "
-            "the results that are left, too: eqn.replace(params=..., outvars=...); or keep all "
-            "results."), eqn.source)
+            f"returned an equation with {_listed(given)}, but {primitive} with these operands and "
+            f"params gives {_listed(types)}. Give it params for the results that are left, too: "
+            "eqn.replace(params=..., outvars=...); or keep all results."), eqn.source)
+
+
+def _listed(types: Sequence[Any]) -> str:
+    return ", ".join([counted(len(types), "result"), *map(str, types)])
 
 
 def cast_varying(primitive: Any, given: Sequence[Any], params: dict[str, Any]

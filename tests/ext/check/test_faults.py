@@ -10,7 +10,7 @@ import mjax
 from mjax import lax
 from mjax_ext import core
 from mjax_ext.check import Finding, WrongRulesError, check_primitive
-from mjax_ext.interpreters import mlir, partial_eval
+from mjax_ext.interpreters import ad, mlir, partial_eval
 from tests.ext.check.faults import SILENT, TRIED, X, Y, product
 
 FAULTS = TRIED | SILENT
@@ -109,3 +109,75 @@ def test_overflow_in_another_order_is_not_a_finding():
     report = check_primitive(p, X, Y)
     (verdict,) = (f.verdict for f in report.findings if f.rule == "impl")
     assert "for very large values" in verdict
+
+
+def test_a_rule_that_applies_the_primitive_to_what_it_does_not_take():
+    """The abstract evaluation is right to refuse it."""
+    def same_shapes(p):
+        def type_of(x, y):
+            if x.shape != y.shape:
+                msg = f"the shapes {x.shape} and {y.shape} differ."
+                raise TypeError(msg)
+            return core.ShapedArray(x.shape, x.dtype, x.weak_type and y.weak_type)
+        return type_of
+
+    report = check_primitive(product(
+        abstract_eval=same_shapes, batch=lambda p: lambda args, dims: (p.bind(*args), 0)), X, Y)
+    (finding,) = report.findings
+    assert finding.rule == "batch", report
+    assert "raises, in the abstract evaluation, TypeError: the shapes" in finding.verdict
+    assert "to operands that it takes" in finding.remedy
+
+
+def test_a_wrong_dce_rule_is_not_a_fault_of_the_lowering():
+    p = product()
+    p.def_dce(lambda used, eqn: ([True], eqn))
+    report = check_primitive(p, X, Y)
+    assert [finding.rule for finding in report.findings] == ["dce"], report
+    assert report.not_checked["lowering"] == (
+        "it needs the removal of unused results, which is wrong.")
+
+
+def test_the_table_has_each_rule_whose_check_a_fault_of_another_ended():
+    p = product()
+
+    def partial_eval_rule(trace, x, y):
+        with core.eval_context():
+            return p.bind(x, y)
+
+    p.def_partial_eval(partial_eval_rule)
+    report = check_primitive(p, X, Y)
+    (finding,) = report.findings
+    assert finding.rule == "partial_eval" and "raises, in the implementation," in finding.verdict
+    assert finding.rule in report.rules and str(report).count("\npartial_eval ") == 1
+
+
+def test_an_error_without_a_text_is_told_by_its_line():
+    def transpose(ct, x, y):
+        if ad.is_undefined_primal(x):
+            raise ValueError
+        return [None, lax.mul(x, ct)]
+
+    p = product(transpose=lambda p: transpose)
+    verdict = check_primitive(p, X, Y).findings[0].verdict
+    assert re.search(r"raises ValueError by `raise ValueError` at .*faults\.py:\d+", verdict)
+
+
+def test_a_wrong_tangent_of_linearization_is_named():
+    def linearize(nonzeros, x, y):
+        return p.bind(x, y), True, (x, y), lambda residuals, *ts: lax.mul(
+            ad.instantiate_zeros(ts[0]), residuals[0])
+
+    p = product()
+    p.def_linearize(linearize)
+    (finding,) = check_primitive(p, X, Y).findings
+    assert finding.rule == "linearize" and "gives the tangent of the result as " in finding.verdict
+
+
+def test_a_changed_operand_is_named():
+    def impl(x, y):
+        y *= 2
+        return x * y
+
+    (finding,) = check_primitive(product(impl=lambda p: impl), X, Y).findings
+    assert "it leaves operand 1 as " in finding.verdict
