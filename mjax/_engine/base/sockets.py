@@ -76,8 +76,9 @@ SOCKETS: dict[str, tuple[tuple[str, ...], str]] = {
     "Array": (
         ("_numpy.methods",), "operators and methods of arrays are functions of the NumPy layer"),
     "Tracer": (
-        ("_numpy.methods", "_numpy.references"),
-        "tracers have the operators and methods of arrays, and of references"),
+        ("_engine.tracing.aval_attributes", "_numpy.methods", "_numpy.references"),
+        "tracers have the operators and methods of arrays, and of references; and the attributes "
+        "that types define, once there are some"),
     "Ref": (("_numpy.methods",), "references lack the methods of arrays, by name"),
     "AbstractRef": (
         ("_engine.control.references.primitives",),
