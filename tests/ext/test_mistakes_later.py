@@ -124,12 +124,41 @@ def test_another_form():
     for _ in range(2):
         trace(jvp_of, X)
         trace(mjax.vmap, xx)
-    for wrong in lambda x: [x], lambda x: [x, x, x], lambda x: (v for v in [x, x]), lambda x: None:
+    stacked = lambda x: lax.concatenate([lax.reshape(x, (1, *x.shape))] * 2, 0)
+    for wrong in (lambda x: [x], lambda x: [x, x, x], lambda x: (v for v in [x, x]), stacked,
+                  lambda x: None):
         given.append(wrong)
         with pytest.raises(TypeError, match="jvp rule of primitive 'two copies'.*2 for 2 results"):
             trace(jvp_of, X)
         with pytest.raises(TypeError, match="batching rule of primitive 'two copies'.*2 for 2"):
             trace(mjax.vmap, xx)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_batch_dimensions_that_equal_others(several):
+    kinds = [int]
+    p = core.Primitive(f"copy, {several}", multiple_results=several)
+    p.def_abstract_eval(lambda x: [x] if several else x)
+
+    @p.def_batch
+    def batch(args, dims):
+        dim = kinds[-1](dims[0])
+        return ([args[0]], [dim]) if several else (args[0], dim)
+
+    def trace():
+        found = []
+        f = lambda x: found.append(p.bind(x)) or x
+        mjax.make_jaxpr(mjax.vmap(f, in_axes=1))(np.ones((2, 3), np.float32))
+        return found[0][0] if several else found[0]
+
+    for kind in int, int, np.int64, np.int64, bool:
+        kinds.append(kind)
+        dim = trace().dim
+        assert type(dim) is int and dim == 1
+    for wrong in float, np.float32:
+        kinds.append(wrong)
+        with pytest.raises(TypeError, match="batching rule.*must be an axis of the result, an int"):
+            trace()
 
 
 def test_another_rule():

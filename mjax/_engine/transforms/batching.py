@@ -184,16 +184,17 @@ class BatchInterpreter(Interpreter):
             out, dim = pair
             if primitive.multiple_results:
                 if primitive.types_cacheable:
-                    results, key = [], types
+                    results = []
+                    key: Any = types, out.__class__
                     for o, d in zip(out, dim):  # `strict` takes longer than `len`
                         aval = o.aval
-                        key = key, aval, d
+                        key = key, aval, d, d.__class__  # 0.0 equals 0
                         results.append(o if d is None else BatchTracer(
                             self, o, d, _element_types.get((aval, d))))
                     if params in self.agreed[key] and len(out) == len(dim):
                         return results
             else:
-                known = self.agreed[types, out.aval, dim]
+                known = self.agreed[types, out.aval, dim, dim.__class__]
                 if params in known:
                     return out if dim is None else BatchTracer(self, out, dim, known.made)
         except Exception:
@@ -222,8 +223,10 @@ class BatchInterpreter(Interpreter):
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dims, known))
         if declared is not None and not any(map(is_object_value, args)):  # which may change
-            note(self.agreed, ((o.aval, d) for o, d in zip(outs, dims, strict=True)), params,
-                 None if several or dim is None else results[0].aval, types)
+            places = [None if d is None else r.dim for d, r in zip(dims, results, strict=True)]
+            note(self.agreed, ((o.aval, d, type(d)) for o, d in zip(outs, places, strict=True)),
+                 params, None if several or dim is None else results[0].aval,
+                 (types, type(out)) if several else types)
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -131,7 +131,7 @@ class JVPInterpreter(Interpreter):
                 if params in primitive.agreed[types, aval, tangent.aval]:
                     return out if type(tangent) is Zero else tracer_of(self, out, tangent, aval)
             elif primitive.compares_list:
-                results, key = [], types
+                results, key = [], (types, out.__class__, tangent.__class__)
                 for o, t in zip(out, tangent):  # `strict` takes longer than `len`
                     aval = o.aval
                     key = key, aval, t.aval
@@ -174,7 +174,7 @@ class JVPInterpreter(Interpreter):
         results = list(map(self.result, repeat(primitive), outs, dots, known))
         if declared is not None and all(map(_as_given, outs, dots, results)):
             note(primitive.agreed, ((o.aval, t.aval) for o, t in zip(outs, dots, strict=True)),
-                 params, start=types)
+                 params, start=(types, type(out), type(tangent)) if several else types)
         return results if several else results[0]
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:
