@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NoReturn
 
 from mjax._engine.base.thread import thread
@@ -14,7 +13,7 @@ from mjax._engine.control.custom.as_functions import (
     functions_in,
     functions_of,
 )
-from mjax._engine.tracing.agreed import below, note
+from mjax._engine.tracing.agreed import note_count
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value, name_interpreter
@@ -251,12 +250,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
                            " If the method changes params, let it change a copy: dict(params).")
         if primitive.types_cacheable:
             primitive.used = True  # An abstract evaluation that it gets later takes this back.
-            # Numbers, NumPy arrays and types without a hash are looked at each time.
-            with suppress(AttributeError, TypeError):
-                known = primitive.agreed
-                for aval in [arg.aval for arg in args]:
-                    known = below(known, aval)
-                note(below(known, list), (), params, start=len(outs))
+            note_count(primitive.comparisons, args, params, len(outs))
         return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

@@ -33,12 +33,14 @@ class PlainCache:
 
     Attributes:
       entries: the dict.
+      nested: the number of dicts in it, where entries are dicts of dicts.
     """
 
-    __slots__ = ("__weakref__", "entries")
+    __slots__ = ("__weakref__", "entries", "nested")
 
     def __init__(self) -> None:
         self.entries: dict[Any, Any] = {}
+        self.nested = 0
         _caches[id(self)] = self
 
     def put(self, key: Any, value: Any) -> None:
@@ -50,6 +52,7 @@ class PlainCache:
     def clear(self) -> None:
         """Forgets everything."""
         self.entries.clear()
+        self.nested = 0
 
 
 class Unkept(ProgramCache):

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from mjax._engine.base.program_caches import PlainCache
 from mjax._engine.base.util import forget_older_half
 
 Params = dict[str, Any]
@@ -49,16 +50,6 @@ class Many(dict[Any, None]):
         self[tuple(params.items())] = None
 
 
-def below(table: dict[Any, Any], aval: Any) -> dict[Any, Any]:
-    """The table in a table for a type, made if there is none."""
-    known: dict[Any, Any] | None = table.get(aval)
-    if known is None:
-        if len(table) >= 4096:
-            forget_older_half(table)
-        known = table[aval] = {}
-    return known
-
-
 def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params: Params,
          made: Any = None, start: Any = ()) -> None:
     """Notes that types agreed for params.
@@ -75,7 +66,7 @@ def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params:
       made: the attribute `made` of what the table holds.
       start: what the key begins with.
     """
-    with suppress(AttributeError, TypeError, RecursionError):
+    with suppress(Exception):  # The `__eq__` of an author's param may raise any.
         key = start
         for each in types:
             key = (key, *each)
@@ -89,3 +80,29 @@ def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params:
             known = table[key] = Many(known)
         if params not in known:
             known.append(params)
+
+
+def note_count(cache: PlainCache, operands: Iterable[Any], params: Params, count: int) -> None:
+    """Notes that lists of this length agreed for types of operands and params.
+
+    Tables go from the type of an operand to the table for those that follow; the last one has the
+    key `list`. Each operand may multiply their number, so all are forgotten when they are 16,384.
+
+    Args:
+      cache: what agreed before.
+      operands: the operands. Nothing is noted if there are NumPy arrays or numbers among them.
+      params: the params.
+      count: the length.
+    """
+    with suppress(AttributeError, TypeError):
+        keys = [*[x.aval for x in operands], list]
+        if cache.nested >= 16384:
+            cache.clear()
+        table = cache.entries
+        for key in keys:
+            known = table.get(key)
+            if known is None:
+                known = table[key] = {}
+                cache.nested += 1
+            table = known
+        note(table, (), params, start=count)

@@ -63,7 +63,7 @@ class PartialEvalInterpreter(StageInterpreter):
                             types = types, arg.aval
                         if params in primitive.agreed[types]:
                             return out
-                    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+                    except Exception:
                         pass  # The first result of these types.
                     check_values(primitive, "partial_eval", out, args, params)
                 elif primitive.multiple_results:

@@ -11,7 +11,7 @@ import pytest
 
 import mjax
 from mjax._engine.base.program_caches import PlainCache, forget_programs
-from mjax._engine.tracing.agreed import Few, Many, note
+from mjax._engine.tracing.agreed import Few, Many, note, note_count
 from mjax.experimental import hijax
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching
@@ -38,6 +38,21 @@ def test_many_params_are_forgotten_by_halves():
         note(table, [("f32",)], {"by": i})
     many = table[(), "f32"]
     assert 512 <= len(many) <= 1024 and {"by": 2999} in many and {"by": 0} not in many
+
+
+def test_numbers_of_results_are_few_for_all_types_together():
+    cache, tracers = PlainCache(), [core.Tracer(None, core.ShapedArray((i,), np.dtype("f4")))
+                                    for i in range(160)]
+    sizes = []
+    for x in tracers:
+        for y in tracers:
+            note_count(cache, [x, y], {"by": 1}, 2)
+            assert cache.entries[x.aval][y.aval][list] == {2: [{"by": 1}]}
+        sizes.append(sum(map(len, cache.entries.values())))
+    assert 4096 < max(sizes) <= 8192
+    cache.clear()
+    note_count(cache, [X, 1.0], {}, 2)  # They do not have the attribute `aval`.
+    assert not cache.entries and not cache.nested
 
 
 def test_more_than_few_params_that_two_threads_noted_are_hashed_too():
@@ -202,3 +217,30 @@ def test_more_operands_than_python_compares(transform):
     p.def_partial_eval(lambda interp, *args: args[0])
     for _ in range(3):
         mjax.make_jaxpr(transform(p))(*[X] * 1200)
+
+
+class Odd:
+    """A param that can be hashed, but compared with itself only."""
+
+    def __eq__(self, other):
+        if self is not other:
+            raise self.error
+        return True
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_params_that_cannot_be_compared(error):
+    p = core.Primitive(f"of odd params, {error.__name__}")
+    p.def_abstract_eval(lambda x, *, odd: x)
+    ad.primitive_jvps[p] = lambda primals, tangents, odd: (*primals, p.bind(*tangents, odd=odd))
+    ad.primitive_transposes[p] = lambda ct, x, odd: [ct]
+    batching.primitive_batchers[p] = lambda args, dims, odd: (args[0], dims[0])
+    p.def_partial_eval(lambda interp, x, *, odd: x)
+    for _ in range(3):
+        odd = Odd()
+        odd.error = error
+        f = lambda x, odd=odd: p.bind(x, odd=odd)
+        mjax.make_jaxpr(mjax.vmap(f))(X)
+        assert mjax.grad(f)(1.0) == 1.0
