@@ -87,7 +87,11 @@ class _Later:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         value = self.find()
-        setattr(self.cls, self.name, value)
+        held = vars(self.cls)[self.name]
+        if hasattr(held, "instead"):  # Types may define it, too: `tracing.aval_attributes`.
+            held.instead = value
+        else:
+            setattr(self.cls, self.name, value)
         return value.__get__(instance, owner)
 
 

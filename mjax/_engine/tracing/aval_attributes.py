@@ -2,6 +2,7 @@
 
 Tracers look for them only once a program has made one: CPython does not specialize reading
 attributes of classes that have `__getattr__`, and each takes six times as many instructions.
+Attributes of arrays, such as `sum` or `T`, may be among them.
 """
 
 from __future__ import annotations
@@ -55,17 +56,51 @@ class aval_method(NamedTuple("_Method", [("fun", Callable[..., Any])])):
         return super().__new__(cls, fun)
 
 
+#: What the engine reads of each tracer.
+_ENGINES = frozenset({"aval", "below", "concrete", "dtype", "full_lower", "interp", "ndim",
+                      "origin", "provenance", "shape", "size", "to_concrete_value", "weak_type"})
+_nothing = object()
+
+
+class _Shared:
+    """An attribute of arrays that the types of other values may define for them.
+
+    Args:
+      name: its name.
+      instead: what arrays have.
+    """
+
+    __slots__ = ("instead", "name")
+
+    def __init__(self, name: str, instead: Any):
+        self.name, self.instead = name, instead
+
+    def __get__(self, value: Any, owner: Any = None) -> Any:
+        found = _nothing if value is None else _defined(value, self.name)
+        return self.instead.__get__(value, owner) if found is _nothing else found
+
+
 def _let_types_define_attributes() -> None:
     """Lets tracers look for attributes in the class of their type."""
-    Tracer.__getattr__ = _of_type  # type: ignore[attr-defined]
+    if not hasattr(Tracer, "__getattr__"):
+        for name, instead in list(vars(Tracer).items()):
+            if not (name.startswith("_") or name in _ENGINES):
+                setattr(Tracer, name, _Shared(name, instead))
+        Tracer.__getattr__ = _of_type  # type: ignore[attr-defined]
 
 
-def _of_type(value: Tracer, name: str) -> Any:
-    """An attribute of a tracer that its class lacks."""
-    found = None if name == "aval" else getattr(type(value.aval), name, None)
+def _defined(value: Tracer, name: str) -> Any:
+    """An attribute that the class of the type defines, or `_nothing`."""
+    found = getattr(type(value.aval), name, None)
     if type(found) is aval_property:
         return found.fget(value)
     if type(found) is aval_method:
         return functools.partial(found.fun, value)
-    # Raises: the class lacks it, or its property has refused.
-    return object.__getattribute__(value, name)
+    return _nothing
+
+
+def _of_type(value: Tracer, name: str) -> Any:
+    """An attribute of a tracer that its class lacks."""
+    found = _nothing if name == "aval" else _defined(value, name)
+    # If there is nothing, this raises: the class lacks it, or its property has refused.
+    return object.__getattribute__(value, name) if found is _nothing else found

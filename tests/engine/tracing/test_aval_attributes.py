@@ -2,6 +2,7 @@ import dataclasses
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import mjax
@@ -78,6 +79,32 @@ def test_attributes_that_they_lack(name, message):
 
     with pytest.raises(AttributeError, match=message):
         mjax.make_jaxpr(read)(1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Summed(hijax.HiType):
+    sum = hijax.aval_method(lambda value, axis: ("sum", axis))
+    T = hijax.aval_property(lambda value: "T")
+    at = hijax.aval_property(lambda value: "at")
+    item = hijax.aval_method(lambda value: "item")
+
+
+def test_types_define_attributes_that_arrays_have():
+    summed_p, seen = Primitive("make a sum"), []
+    summed_p.def_abstract_eval(lambda x: Summed())
+
+    def f(x):
+        y = summed_p.bind(x)
+        seen.extend([y.sum(1), y.T, y.at, y.item()])
+        with pytest.raises(TypeError, match="does not have dtype: it is not an array"):
+            y.prod()
+        return x.sum(), x.T, x.at[0].add(1.0)
+
+    for _ in range(2):
+        jaxpr = mjax.make_jaxpr(f)(np.ones((2, 3), np.float32))
+        assert [str(aval) for aval in jaxpr.out_avals] == [
+            "float32[]", "float32[3,2]", "float32[2,3]"]
+    assert seen == [("sum", 1), "T", "at", "item"] * 2
 
 
 def test_arrays_do_not_have_them():
