@@ -12,7 +12,7 @@ Source: JAX's `shard_map`; JEP 14273 (shard_map), JEP 17111 (device variance).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from mjax._engine.base.util import split_list
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import AbstractMesh, Mesh, PartitionSpec
 from mjax._engine.ir.mesh_specs import cuts, shard_shape
-from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak
+from mjax._engine.ir.types import ShapedArray, physical_aval, same_type_but_weak, typeof
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.lowering.regions import WHOLE, Port, computation_with_effects, manual_computation
 from mjax._engine.lowering.shardings import check_size
@@ -161,11 +161,11 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
     if not mctx.partitioned:
         check_size(mctx, region.mesh)
         return region.inside(ctx.inline, jaxpr, *operands)
-    constants = {id(c): ctx.constants[id(c)] for c in nested_constants(jaxpr)
-                 if id(c) in ctx.constants}
+    held = {id(c): typeof(c) for c in nested_constants(jaxpr) if id(c) in ctx.constants}
+    constants = [ctx.constants[i] for i, a in held.items() if physical_aval(a).size]
     same = [Port(t, t.type, WHOLE, 0) for t in tokens.values()]
     given = [*same, *(Port(v, v.type, WHOLE, ir.RankedTensorType(v.type).rank)
-                      for v in constants.values()),
+                      for v in constants),
              *(Port(v, mctx.type_of(a), s, physical_aval(a).ndim) for v, a, s in zip(
                  operands, jaxpr.in_avals, in_specs, strict=True) if physical_aval(a).size)]
     wanted = [*same, *(Port(None, mctx.type_of(a), s, physical_aval(a).ndim) for a, s in zip(
@@ -174,7 +174,8 @@ def _shard_map_lowering(ctx: Any, *operands: Any, jaxpr: Jaxpr, in_specs: Specs,
     def body(*args: Any) -> list[Any]:
         inner_tokens, values, rest = split_list(args, [len(tokens), len(constants)])
         inner = ctx.replace(tokens=tokens.replaced(inner_tokens),
-                            constants=dict(zip(constants, values, strict=True)))
+                            constants=dict(zip(held, _with_empty(values, held.values()),
+                                               strict=True)))
         outs = _inlined(inner, region, jaxpr, _with_empty(rest, jaxpr.in_avals))
         return [*inner.tokens.values(), *(
             o for o, a in zip(outs, jaxpr.out_avals, strict=True) if physical_aval(a).size)]
@@ -199,7 +200,7 @@ def _inlined(ctx: Any, region: Region, jaxpr: Jaxpr, args: Sequence[Any]) -> lis
     return outs
 
 
-def _with_empty(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
+def _with_empty(values: Sequence[Any], avals: Iterable[Any]) -> list[Any]:
     """A value for each type; those without elements are made here."""
     given = iter(values)
     return [next(given) if p.size else constant(np.zeros(p.shape, p.dtype))

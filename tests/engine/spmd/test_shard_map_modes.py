@@ -131,6 +131,17 @@ def test_arrays_without_elements():
     assert sharded(lambda k: k, WHOLE, WHOLE)(keys).shape == (0,)
 
 
+def test_closed_over_arrays_without_elements():
+    empty, keys = jnp.ones((0, 4)), mjax.random.split(mjax.random.key(0), 4)[:0]
+    f = sharded(lambda x: lax.concatenate([x, empty, x], 0) + mjax.random.key_data(keys).sum(),
+                CUT, CUT)
+    same(f(X), sharded(lambda x: lax.concatenate([x, x], 0), CUT, CUT)(X))
+    # jaxlib 0.11.2 dies of one that enters the region.
+    (region,) = [line for line in mjax.jit(f).lower(X).as_text().splitlines()
+                 if "manual_computation(" in line] or [""]
+    assert "tensor<0x" not in region
+
+
 def test_effects_alone():
     seen = []
     f = sharded(lambda: mjax.debug.callback(lambda: seen.append(0)), (), None)
