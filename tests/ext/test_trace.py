@@ -540,6 +540,19 @@ def test_results_are_counted_again_as_the_abstract_evaluation_comes():
         run(Two, later_p.bind, X)
 
 
+class Forgetful(Noting):
+    def process_primitive(self, primitive, tracers, params):
+        out = super().process_primitive(primitive, tracers, params)
+        if self.names.count("add_any") == 1:
+            raise AttributeError("raised once")
+        return out
+
+
+def test_errors_of_sums_of_cotangents_are_not_taken_for_others():
+    with pytest.raises(AttributeError, match="raised once"):
+        run(Forgetful, mjax.grad(lambda x: lax.mul(lax.sin(x), lax.cos(x))), np.float32(1))
+
+
 class Failing(Noting):
     def process_primitive(self, primitive, tracers, params):
         return {}[primitive.name]

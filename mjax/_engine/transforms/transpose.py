@@ -161,15 +161,14 @@ def _transpose_equation(eqn: JaxprEqn, values: dict[Any, Any], cotangents: dict[
             _check_form(primitive, results, operands)
         for atom, operand, result in zip(invars, operands, results):  # `strict` takes longer
             if type(operand) is UndefinedPrimal and result is not None and type(result) is not Zero:
-                known = cotangents.get(atom)
                 try:
                     aval = atom.aval
-                    if result.aval is aval and aval.inexact:
-                        cotangents[atom] = result if known is None else add_tangents(known, result)
-                        continue
+                    fits = result.aval is aval and aval.inexact
                 except AttributeError:
-                    pass  # It is a NumPy array or a number.
-                result = _fitted(primitive, atom, result, results, operands)
+                    fits = False  # It is a NumPy array or a number.
+                if not fits:
+                    result = _fitted(primitive, atom, result, results, operands)
+                known = cotangents.get(atom)
                 cotangents[atom] = result if known is None else add_tangents(known, result)
     except (TypeError, ValueError):
         _check_form(primitive, results, operands)
