@@ -31,7 +31,6 @@ from mjax._engine.primitives.elementwise import constant_like, stretch
 from mjax._engine.primitives.select import select_n
 from mjax._engine.primitives.shapes import (
     array_of,
-    broadcast_in_dim_p,
     expand_dims,
     moveaxis,
     reduce_sum,
@@ -295,7 +294,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
       a: a matrix of shape `(m, n)`.
       b: a vector of shape `(m,)`, or right-hand sides of shape `(m, k)`.
       rcond: singular values below `rcond` times the greatest count as zero; by default `max(m, n)`
-        times the machine epsilon; negative values mean the machine epsilon.
+        times the machine epsilon; negative values mean the machine epsilon. A vector has one for
+        each singular value.
       numpy_resid: whether residuals are empty in the same cases as NumPy's. They depend on the
         rank, so it is not available under `jit`.
 
@@ -305,7 +305,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False
 
     Raises:
       ValueError: `a` and `b` have different numbers of rows.
-      TypeError: `a` is not a matrix, or `b` is neither a vector nor a matrix.
+      TypeError: `a` is not a matrix, or `b` is neither a vector nor a matrix, or `rcond` is of
+        another shape.
 
     Source: `numpy.linalg.lstsq`.
 
@@ -353,16 +354,20 @@ def _by_svd(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any]:
     dtype, real = typeof(a).dtype, dtypes.real_dtype(typeof(a).dtype)
     eps = float(ml_dtypes.finfo(dtype).eps)
     u, s, vh = svd(a, full_matrices=False)
+    full = lambda c: stretch(constant_like(s, c), shape_of(s))
     if rcond is None:
-        rcond = constant_like(s, eps * max(shape_of(a)))
+        rcond = full(eps * max(shape_of(a)))
     else:
         rcond = cast(check_array("lstsq", rcond, "rcond"), real)
-        rcond = select_n(lax.lt(rcond, constant_like(rcond, 0)), rcond, constant_like(rcond, eps))
-    cutoff = lax.mul(rcond, squeeze(slice_in_dim(s, 0, 1), (0,)))
-    cutoff = broadcast_in_dim_p.bind(cutoff, shape=shape_of(s), broadcast_dimensions=())
+        if shape_of(rcond) not in ((), (1,), shape_of(s)):
+            msg = ("lstsq: rcond must be a number, or a vector of one for each singular value; got "
+                   f"{typeof(rcond)}.")
+            raise TypeError(msg)
+        rcond = stretch(rcond, shape_of(s))
+        rcond = select_n(lax.lt(rcond, full(0)), rcond, full(eps))
+    cutoff = lax.mul(rcond, stretch(slice_in_dim(s, 0, 1), shape_of(s)))
     counts = lax.bitwise_and(lax.gt(s, constant_like(s, 0)), lax.ge(s, cutoff))
-    one, none = [stretch(constant_like(s, c), shape_of(s)) for c in (1, 0)]
-    inverse = select_n(counts, none, lax.div(one, select_n(counts, one, s)))
+    inverse = select_n(counts, full(0), lax.div(full(1), select_n(counts, full(1), s)))
     inside = dot(adjoint(u), b)
     inside = lax.mul(inside, stretch(column(convert(inverse, dtype)), shape_of(inside)))
     rank = reduce_sum(convert(counts, dtypes.dtype_of_python(int)), (0,))

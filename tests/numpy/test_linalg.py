@@ -102,7 +102,9 @@ def test_least_squares() -> None:
     x, residuals, rank, _ = jnp.linalg.lstsq(flat, b, numpy_resid=True)
     assert residuals.shape == (0,) and int(rank) == 1
     np.testing.assert_allclose(x, np.linalg.lstsq(flat, b)[0], atol=1e-5)
-    np.testing.assert_allclose(jnp.linalg.lstsq(a, b, rcond=0.4)[2], 2)
+    for rcond in (0.4, np.float32([0.4]), np.float32([0.4, 0.4, 0.4])):
+        np.testing.assert_allclose(jnp.linalg.lstsq(a, b, rcond=rcond)[2], 2)
+    np.testing.assert_allclose(jnp.linalg.lstsq(a, b, rcond=np.float32([0, 0, 0.4]))[2], 2)
     assert [v.shape for v in jnp.linalg.lstsq(np.zeros((0, 3), F), np.zeros((0, 2), F))] == [
         (3, 2), (2,), (), (0,)]
 
@@ -204,6 +206,7 @@ def test_dtypes(x64: bool) -> None:
     (lambda: jnp.linalg.cond(np.zeros((0, 0))), ValueError, "cond: the matrices are empty"),
     (lambda: jnp.linalg.lstsq(R, BV[:3]), ValueError, "lstsq: a and b must have as many rows"),
     (lambda: jnp.linalg.lstsq(S, S), TypeError, "lstsq: a must be a matrix"),
+    (lambda: jnp.linalg.lstsq(R, R[:, 0], rcond=R), TypeError, "lstsq: rcond must be a number"),
     (lambda: jnp.linalg.tensorinv(S, 0), ValueError, "tensorinv: ind must be positive"),
     (lambda: jnp.linalg.tensorinv(S, 1), ValueError, "the numbers must be equal"),
     (lambda: jnp.linalg.tensorsolve(S, BV), ValueError, "tensorsolve: the shape of a"),
