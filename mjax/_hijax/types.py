@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.types import AbstractValue, register_value_class
-from mjax._engine.tracing.rule_errors import describe_value
+from mjax._engine.tracing.rule_errors import describe_value, where
 from mjax._engine.transforms.elements import spec_types
 
 
@@ -175,7 +176,28 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], HiType]) -> None:
         _refuse(f"a class, got {describe_value(val_cls)}")
     if not callable(typeof_fn):
         _refuse(f"a function from an object to its type, got {describe_value(typeof_fn)}")
-    register_value_class(val_cls, typeof_fn)
+    register_value_class(val_cls, partial(_typed, typeof_fn))
+
+
+#: The classes of types that were looked at.
+_hashed: set[type] = set()
+
+
+def _typed(typeof_fn: Callable[[Any], HiType], value: Any) -> HiType:
+    """The type of an object; refuses what cannot be one."""
+    found = typeof_fn(value)
+    cls = type(found)
+    if cls not in _hashed:
+        said = f"the type of a {type(value).__name__}, by {where(typeof_fn)},"
+        if not isinstance(found, HiType):
+            msg = f"{said} must be a HiType, got {describe_value(found)}."
+            raise TypeError(msg)
+        if cls.__hash__ is None:
+            msg = (f"{said} is {found!r}, which is not hashable. Types are compared and hashed: "
+                   f"make {cls.__name__} a frozen dataclass, @dataclass(frozen=True).")
+            raise TypeError(msg)
+        _hashed.add(cls)
+    return found
 
 
 def _refuse(what: str) -> NoReturn:

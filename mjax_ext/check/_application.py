@@ -19,11 +19,11 @@ from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects
 from mjax._engine.ir.jaxpr import Jaxpr, Literal, jaxprs_in_params
 from mjax._engine.ir.references import is_reference
-from mjax._engine.ir.types import ShapedArray, typeof
+from mjax._engine.ir.types import ShapedArray, is_object_value, typeof
 from mjax._engine.primitives.keys import random_unwrap_p, random_wrap_p
 from mjax._engine.tracing.primitive import Primitive
 from mjax._engine.tracing.stage import eval_jaxpr
-from mjax._engine.tracing.user_types import Packed, pack_p
+from mjax._engine.tracing.user_types import Packed, lowered, pack_p
 from mjax_ext._operands import Operands
 
 #: Arrays in NumPy.
@@ -50,8 +50,9 @@ def operand_of(example: Any) -> Operand:
     aval = typeof(example)
     if is_reference(aval):
         return Operand(aval, np.array(example[...]), "reference")
-    if isinstance(example, Packed):
-        return Operand(aval, [np.array(part) for part in example.parts], "packed")
+    if isinstance(example, Packed) or is_object_value(example):
+        parts = example.parts if isinstance(example, Packed) else lowered(example, aval)
+        return Operand(aval, list(map(np.array, parts)), "packed")
     if not isinstance(aval, ShapedArray):
         return Operand(aval, example, "fixed")
     if aval.extended:

@@ -84,7 +84,7 @@ def test_attributes_of_traced_values():
 
     near(mjax.jit(f)(F.Tuple((X, Y))), X * Y)
     near(mjax.vmap(lambda x, y: f(pair(x, y)))(X, Y), X * Y)
-    with pytest.raises(AttributeError, match="has no attribute 'prat'"):
+    with pytest.raises(AttributeError, match="does not have the attribute 'prat'"):
         mjax.jit(lambda t: t.prat(0))(F.Tuple((X, Y)))
 
 
@@ -527,3 +527,49 @@ def test_what_a_computation_on_objects_raises_is_named():
         mjax.jit(Failing("failing").bind)(X)
     assert caught.value.__notes__[0].startswith("Raised in the lowering of primitive 'failing' (")
     assert "test_hijax.py" in caught.value.__notes__[0]
+
+
+class Half(hijax.HiPrimitive):
+    """Some of its rules are left out."""
+
+    def abstract_eval(self, x, *, times):
+        return x, set()
+
+
+class Halved(Half):
+    def to_lojax(self, x, *, times):
+        return x / 2**times
+
+    def jvp(self, primals, tangents, *, times):
+        return self.bind(*primals, times=times), self.bind(*tangents, times=times)
+
+
+@pytest.mark.parametrize("make, use, says", [
+    (Half, mjax.jit, r"Define it in Half, as in:\s+def to_lojax\(self, x, \*, times\):"),
+    (Half, mjax.grad, r"Define it in Half, as in:\s+def jvp\(self, primals, tangents, \*, times\):"),
+    (Halved, mjax.grad, r"Mend these.*\sDefine it in Halved, as in:\s+def transpose\(self, cotangent"),
+])
+def test_missing_methods_have_templates(make, use, says):
+    p = make(f"halves of a test {make.__name__} {use.__name__}")
+    with pytest.raises(mjax.errors.MissingRuleError, match=f"(?s){says}"):
+        use(lambda x: p.bind(x, times=1))(2.0)
+
+
+def test_an_attribute_that_a_traced_value_lacks():
+    with pytest.raises(AttributeError, match=(
+            r"QuantizedType\(.* does not have the attribute 'numbers' in programs.*"
+            "Define QuantizedType.numbers by hijax.aval_property")):
+        mjax.jit(lambda q: q.numbers)(q)
+    assert mjax.jit(lambda q: 0 if hasattr(q, "numbers") else 1)(q) == 1
+
+
+@pytest.mark.parametrize("type_of, says", [
+    (lambda value: 3, r"the type of a Value, by .*test_hijax.py.*, must be a HiType, got 3"),
+    (lambda value: dataclass(type("Loose", (hijax.HiType,), {}))(),
+     r"by .*test_hijax.py.* is .*Loose\(\), which is not hashable.*make Loose a frozen dataclass"),
+])
+def test_what_is_not_a_type_of_objects(type_of, says):
+    Value = type("Value", (), {})
+    hijax.register_hitype(Value, type_of)
+    with pytest.raises(TypeError, match=says):
+        mjax.jit(lambda value: value)(Value())

@@ -102,5 +102,16 @@ def _defined(value: Tracer, name: str) -> Any:
 def _of_type(value: Tracer, name: str) -> Any:
     """An attribute of a tracer that its class lacks."""
     found = _nothing if name == "aval" else _defined(value, name)
-    # If there is nothing, this raises: the class lacks it, or its property has refused.
-    return object.__getattribute__(value, name) if found is _nothing else found
+    if found is not _nothing:
+        return found
+    try:
+        return object.__getattribute__(value, name)
+    except AttributeError:  # The class lacks it, or its property has refused.
+        aval = None if name.startswith("__") or name == "aval" else value.aval
+        if aval is None or not aval.is_high or hasattr(type(value), name):
+            raise
+        cls = type(aval).__name__
+        msg = (f"a value of type {aval} does not have the attribute {name!r} in programs, where it "
+               f"is traced as a whole. Define {cls}.{name} by hijax.aval_property or "
+               "hijax.aval_method, in terms of primitives that take the value apart.")
+    raise AttributeError(msg, name=name, obj=value)

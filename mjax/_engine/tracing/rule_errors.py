@@ -129,6 +129,26 @@ def {f}_impl(*operands, {names}):
 def {f}_lowering(ctx, *operands, {names}):
   return ctx.inline({body}, *operands)"""}
 
+_TO_LOJAX = """\
+def to_lojax(self, {operands}):
+  # operands are arrays, and objects for values of a HiType; so is the result
+  return {result_of}"""
+#: The same for a `HiPrimitive`, whose rules are methods.
+_OF_OBJECTS = {
+    "impl": _TO_LOJAX, "lowering": _TO_LOJAX,
+    "abstract_eval": """\
+def abstract_eval(self, {operands}):
+  # each operand is a type
+  return {result_of}, set_of_effects""",
+    "jvp": """\
+def jvp(self, primals, tangents{params}):
+  # a tangent has the tangent type of its primal, or is a hijax.Zero
+  return {pair_of}result, {pair_of}tangent""",
+    "transpose": """\
+def transpose(self, cotangent, {operands}):
+  # operands in which the equation is linear are told by hijax.is_undefined_primal
+  return [...]  # per operand: its cotangent, or None where it is not undefined"""}
+
 #: Field of the record -> the transformation that calls the rule, where `RULES` does not tell.
 _CALLERS = {
     "linearize": "linearization (linearize, grad)",
@@ -190,6 +210,7 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
                 xs, "*" if names and xs[:1] != "*" else "", *names])),
             "result": "[ShapedArray(shape, dtype), ...]" if several else
                       "ShapedArray(shape, dtype)",
+            "result_of": "list_of_each_result" if several else "result",
             "body": body, "made": "" if several else (
                 f"{f}_p = core.Primitive({primitive.name!r}, multiple_results=True)\n")}
         template, hint = row.spelling, f"{row.hint.format(**fields)}Write one, as in:"
@@ -198,6 +219,9 @@ def missing_rule(primitive: Any, rule: str, operands: int | None = None,
             hint = (f"Its param {body!r} holds a program. A frame derives this rule from those of "
                     "the program, and all others but the implementation and the lowering:"
                     if template is _FRAME else "Evaluate the program that it holds, as in:")
+        elif primitive.on_objects and rule in _OF_OBJECTS:
+            template = _OF_OBJECTS[rule]
+            hint = f"{row.hint.format(**fields)}Define it in {type(primitive).__name__}, as in:"
         spelling = "\n".join(f"    {line}" if line else "" for line in
                              template.format(**fields).splitlines())
         return (f"Primitive {primitive.name!r} has no {row.name.format(**fields)}, which "

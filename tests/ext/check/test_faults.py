@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import pytest
 
 import mjax
 from mjax import lax
+from mjax.experimental import hijax
 from mjax_ext import core
 from mjax_ext.check import Finding, WrongRulesError, check_primitive
 from mjax_ext.interpreters import ad, mlir, partial_eval
@@ -181,3 +183,49 @@ def test_a_changed_operand_is_named():
 
     (finding,) = check_primitive(product(impl=lambda p: impl), X, Y).findings
     assert "it leaves operand 1 as " in finding.verdict
+
+
+def test_operands_that_are_objects_of_a_class():
+    @dataclass(frozen=True)
+    class Pair:
+        low: mjax.Array
+        high: mjax.Array
+
+    @dataclass(frozen=True)
+    class PairType(hijax.HiType):
+        shape: tuple[int, ...]
+
+        def lo_ty(self):
+            return [core.ShapedArray(self.shape, X.dtype)] * 2
+
+        def lower_val(self, pair):
+            return [pair.low, pair.high]
+
+        def raise_val(self, low, high):
+            return Pair(low, high)
+
+        def to_tangent_aval(self):
+            return core.ShapedArray(self.shape, X.dtype)
+
+    class Scaled(hijax.HiPrimitive):
+        def abstract_eval(self, pair, x):
+            return core.ShapedArray(x.shape, x.dtype), set()
+
+        def to_lojax(self, pair, x):
+            return (pair.high - pair.low) * x
+
+        def jvp(self, primals, tangents):
+            (pair, _), (_, dx) = primals, tangents
+            return self.bind(*primals), self.bind(pair, dx)
+
+        def transpose(self, ct, pair, x):
+            return [None, self.bind(pair, ct) * self.factor]
+
+    hijax.register_hitype(Pair, lambda pair: PairType(pair.low.shape))
+    for factor, wrong in ((1, []), (2, ["transpose"])):
+        p = Scaled(f"scaled by a pair {factor}")
+        p.factor = factor
+        p.without("batch", "Pairs are alone.")
+        report = check_primitive(p, Pair(X, Y), X)
+        assert [finding.rule for finding in report.findings] == wrong, str(report)
+        assert {"lowering", "jvp", "determinism"} <= set(report.checked)
