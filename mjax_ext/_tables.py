@@ -23,7 +23,10 @@ _GIVES = {
              "`args[i]`, or None if the operand is the same for the whole batch.",
     "axis_batch": "what a rule of `primitive_batchers` gives, before which it takes precedence. "
                   "`axis` is a `batching.AxisData`.",
-    "partial_eval": "the result. `interpreter.is_unknown(arg)` tells which operands are unknown.",
+    "partial_eval": "the result. `interpreter.is_unknown(arg)` tells which operands are unknown; "
+                    "`interpreter.default_process_primitive(primitive, operands, params)` records "
+                    "an equation of the primitive itself, which `bind` would hand to the rule "
+                    "again.",
     "staging": "the result, of equations that it records by `trace.default_process_primitive(p, "
                "tracers, params, source_info)`.",
     "dce": "`used_inputs, new_eqn`, where the new equation has the used inputs and outputs only, "

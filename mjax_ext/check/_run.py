@@ -239,7 +239,9 @@ class Run:
             if inner:
                 self.fault(at_fault, f"{what} raises, in {RULES[inner[0]]}, {shown(error)}",
                            _REMEDY_OF_APPLICATIONS)
-            self.fault(at_fault, f"{what} raises {shown(error)}", _REMEDY_OF_ERRORS)
+            remedy = (_REMEDY_OF_RECURSION if isinstance(error, RecursionError) else
+                      _REMEDY_OF_ERRORS)
+            self.fault(at_fault, f"{what} raises {shown(error)}", remedy)
 
     def report_missing(self, rule: str, error: Exception) -> None:
         """Adds the finding of a rule that does not exist, from the engine's error."""
@@ -293,6 +295,10 @@ _MISSING = re.compile(r"Primitive '(.*?)' has no (.*?), which ")
 _NAMED = re.compile(r"the ([\w ]+?) of primitive '(.*?)' \(")
 
 _REMEDY_OF_ERRORS = "Mend what the error names; it is raised for the examples of this check."
+_REMEDY_OF_RECURSION = (
+    "A rule that applies its own primitive to such values is called again, without end. One of "
+    "partial evaluation records the equation: interpreter.default_process_primitive(primitive, "
+    "operands, params).")
 _REMEDY_OF_APPLICATIONS = ("Let the rule apply the primitive to operands that it takes; the error "
                            "is raised for the examples of this check.")
 

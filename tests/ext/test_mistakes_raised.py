@@ -125,6 +125,18 @@ def test_what_rules_raise_carries_their_names(rule, error):
     assert caller in note
 
 
+@pytest.mark.parametrize(("make", "use", "says"), [
+    (lambda f: scale(impl=f), run, "wherever it applies 'scale' to such values itself."),
+    (lambda f: evaluated_in_part(lambda trace, *args: f(*args)), cut,
+     "interpreter.default_process_primitive(primitive, operands, params) records the equation"),
+])
+def test_a_rule_that_calls_itself_without_end(make, use, says):
+    with pytest.raises(RecursionError) as caught:
+        use(make(lambda x, y: scale_p(x, y)))
+    assert any(note.startswith("Raised in the ") and says in note
+               for note in caught.value.__notes__)
+
+
 def test_what_the_linear_part_raises_carries_the_name():
     def linear(residuals, *tangents):
         raise ZeroDivisionError("no luck")

@@ -406,7 +406,8 @@ class Primitive(Exceptions):
         An author's rule replaces those that helpers derived and that would take precedence.
 
         Args:
-          field: the rule's name.
+          field: the rule's name. "abstract_eval" is that of `def_effectful_abstract_eval`, as is
+            an assignment to `p.abstract_eval` in JAX: it gives types and effects.
           rule: the rule.
           derived: a helper made it, rather than an author.
 

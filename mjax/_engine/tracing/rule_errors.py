@@ -382,10 +382,14 @@ def name_rule(error: Exception, primitive: Any, rule: str, params: Mapping[str, 
         return
     caller = RULES[rule].needed_by if rule in RULES else _CALLERS.get(rule)
     inside = [i.name for i in interpreters() if i.parent is not None]
+    again = "" if not isinstance(error, RecursionError) else (
+        f" It is called again wherever it applies {primitive.name!r} to such values itself"
+        + (": interpreter.default_process_primitive(primitive, operands, params) records the "
+           "equation instead." if rule == "partial_eval" else "."))
     note = (f"Raised in {rule_text(primitive, rule, function)}"
             + (f", called by {caller}" if caller else "")
             + (f" inside of {', '.join(inside)}" if inside else "")
-            + f".\n{applied_at(source or here())}{_closed_over(params)}")
+            + f".{again}\n{applied_at(source or here())}{_closed_over(params)}")
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)
 
