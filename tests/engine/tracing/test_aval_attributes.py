@@ -70,7 +70,7 @@ def test_traced_values_have_the_attributes_of_their_types():
 
 @pytest.mark.parametrize("name, message", [
     ("refused", "^refused"),
-    ("other", "no attribute 'other'"),
+    ("other", "does not have the attribute 'other'"),
     ("dtype", r"a value of type Pair\(\) does not have dtype: it is not an array"),
 ])
 def test_attributes_that_they_lack(name, message):
