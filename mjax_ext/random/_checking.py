@@ -139,6 +139,7 @@ class _Check:
     def __init__(self, impl: PRNGImpl, seeds: Sequence[int]):
         self.impl = impl
         self.seeds = np.asarray(seeds, np.int32)
+        self.raising: set[str] = set()  # the rules whose checks raised
 
     # The primitives check shapes and dtypes of what users' functions give.
 
@@ -152,10 +153,14 @@ class _Check:
         findings: list[PRNGFinding] = []
         checks = {"seed": self.check_seed, "split": self.check_split,
                   "fold_in": self.check_fold_in, "random_bits": self.check_bits}
+        examined: list[str] = []
         for rule, check in checks.items():
             findings += self._guarded(rule, check)
+            examined.append(rule)
+            if "seed" in self.raising:  # all others start with a key
+                break
         if findings:  # nothing can be said about such keys
-            return PRNGReport(self.impl, findings, tuple(checks))
+            return PRNGReport(self.impl, findings, examined)
         for rule, check in {"determinism": self.check_determinism, "batch": self.check_batch,
                             "independence": self.check_independence}.items():
             findings += self._guarded(rule, check)
@@ -166,6 +171,7 @@ class _Check:
         try:
             return list(check())
         except Exception as error:
+            self.raising.add(rule)
             first = str(error).splitlines()[0] if str(error) else ""
             return [self._finding(
                 rule, f"it raises {type(error).__name__}: {first}",
@@ -282,6 +288,16 @@ class _Check:
                     "Distributions have wrong means.", "Mix the words of the key and the position.",
                     "random_bits")
                 return
+        words = np.concatenate([bits.reshape(-1, 32) for bits in draws.values()])
+        for n, ones in enumerate(words.mean(0)):
+            if abs(ones - 0.5) > _SIGMAS / (2 * np.sqrt(len(words))):
+                yield self._finding(
+                    "independence", f"bit {n} of the words of random_bits is 1 in {ones:.1%} of "
+                    "them.", "Distributions have values that are more likely than they should be.",
+                    "Let each bit depend on all bits of the key and of the position.",
+                    "random_bits")
+                return
+        for name, bits in draws.items():
             repeated = (bits[:-32] == bits[32:]).mean()
             if abs(repeated - 0.5) > limit:
                 yield self._finding(
@@ -303,7 +319,7 @@ class _Check:
 
     def _bits(self, key: Any) -> np.ndarray[Any, Any]:
         words = np.asarray(random_bits_p.bind(key, bit_width=32, shape=(_BITS // 32,)))
-        return np.unpackbits(words.view(np.uint8))
+        return np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
 
 
 def _rows(keys: Any) -> np.ndarray[Any, Any]:

@@ -254,6 +254,23 @@ def test_faults_are_named(field, f, rule, verdict):
     assert raised.value.report is report
 
 
+def test_a_seed_that_raises_is_one_fault():
+    """All other functions start with a key."""
+    report = ext.check_prng_impl(ext.define_prng_impl(**FIELDS | {
+        "seed": lambda seed: seed, "name": "seedless"}))
+    assert [finding.rule for finding in report.findings] == ["seed"], report
+    assert "split" in report.not_checked
+
+
+def test_a_bit_that_is_always_set():
+    report = ext.check_prng_impl(ext.define_prng_impl(**FIELDS | {
+        "random_bits": lambda key, width, shape: random_bits(key, width, shape)
+        | np.array(4, f"uint{width}"), "name": "biased"}))
+    (finding,) = report.findings
+    assert finding.verdict == "bit 2 of the words of random_bits is 1 in 100.0% of them."
+    assert "test_random.py" in finding.where
+
+
 @pytest.mark.slow
 def test_a_batch_that_is_not_mapped():
     report = ext.check_prng_impl("rbg")
