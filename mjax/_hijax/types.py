@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.ir.types import AbstractValue, register_value_class
+from mjax._engine.tracing.aval_attributes import let_types_define_operators
 from mjax._engine.tracing.rule_errors import describe_value, where
 from mjax._engine.transforms.elements import spec_types
 
@@ -19,6 +20,9 @@ class HiType(AbstractValue):
     flow, derivatives and `vmap` take and give such objects; primitives of yours (`HiPrimitive`,
     `VJPHiPrimitive`) make them and compute with them. It defines `__eq__` and `__hash__`: a frozen
     dataclass has them. Using a method that it does not define is an error that names the method.
+
+    Traced values have the attributes of their type. If it defines `_add(x, y)`, a static method,
+    that is `x + y`; `_getitem`, `_len` and so on likewise.
 
     Example:
       >>> from dataclasses import dataclass
@@ -44,6 +48,10 @@ class HiType(AbstractValue):
     """
 
     is_high = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        let_types_define_operators()
 
     # -- what a subclass defines --
 

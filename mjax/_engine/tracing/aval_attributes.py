@@ -56,9 +56,18 @@ class aval_method(NamedTuple("_Method", [("fun", Callable[..., Any])])):
         return super().__new__(cls, fun)
 
 
-#: What the engine reads of each tracer.
-_ENGINES = frozenset({"aval", "below", "concrete", "dtype", "full_lower", "interp", "ndim",
-                      "origin", "provenance", "shape", "size", "to_concrete_value", "weak_type"})
+#: What the engine reads of each tracer; types do not define them.
+_ENGINES = frozenset({
+    "aval", "below", "block_until_ready", "concrete", "copy_to_host_async", "dtype", "full_lower",
+    "interp", "ndim", "origin", "provenance", "shape", "sharding", "size", "to_concrete_value",
+    "weak_type"})
+#: Special methods: `x + y` is `type._add(x, y)`, if a `HiType` has that.
+_OPERATORS = frozenset({
+    *(f"{r}{name}" for r in ("", "r") for name in (
+        "add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "matmul", "and", "or",
+        "xor", "lshift", "rshift")),
+    "eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "round", "getitem",
+    "contains", "iter", "len", "bool", "int", "float", "complex", "index"})
 _nothing = object()
 
 
@@ -66,7 +75,7 @@ class _Shared:
     """An attribute of arrays that the types of other values may define for them.
 
     Args:
-      name: its name.
+      name: its name in types.
       instead: what arrays have.
     """
 
@@ -80,8 +89,21 @@ class _Shared:
         return self.instead.__get__(value, owner) if found is _nothing else found
 
 
+class _Operator(_Shared):
+    """A special method of arrays that is a function of values in types."""
+
+    __slots__ = ()
+
+    def __get__(self, value: Any, owner: Any = None) -> Any:
+        if value is not None and getattr(value.aval, "is_high", False):
+            rule = getattr(value.aval, self.name, None)
+            if callable(rule):
+                return functools.partial(rule, value)
+        return self.instead.__get__(value, owner)
+
+
 def _let_types_define_attributes() -> None:
-    """Lets tracers look for attributes in the class of their type."""
+    """Lets tracers look for attributes in their type."""
     if not hasattr(Tracer, "__getattr__"):
         for name, instead in list(vars(Tracer).items()):
             if not (name.startswith("_") or name in _ENGINES):
@@ -89,19 +111,29 @@ def _let_types_define_attributes() -> None:
         Tracer.__getattr__ = _of_type  # type: ignore[attr-defined]
 
 
+def let_types_define_operators() -> None:
+    """Lets tracers look for attributes and operators in their type, a `HiType`."""
+    _let_types_define_attributes()
+    for name in _OPERATORS:
+        instead = vars(Tracer)[special := f"__{name}__"]
+        if not isinstance(instead, _Operator):
+            setattr(Tracer, special, _Operator(f"_{name}", instead))
+
+
 def _defined(value: Tracer, name: str) -> Any:
-    """An attribute that the class of the type defines, or `_nothing`."""
-    found = getattr(type(value.aval), name, None)
+    """An attribute that the type defines, or `_nothing`."""
+    aval = value.aval
+    found = getattr(type(aval), name, _nothing)
     if type(found) is aval_property:
         return found.fget(value)
     if type(found) is aval_method:
         return functools.partial(found.fun, value)
-    return _nothing
+    return getattr(aval, name, _nothing) if getattr(aval, "is_high", False) else _nothing
 
 
 def _of_type(value: Tracer, name: str) -> Any:
     """An attribute of a tracer that its class lacks."""
-    found = _nothing if name == "aval" else _defined(value, name)
+    found = _nothing if name in _ENGINES or name.startswith("__") else _defined(value, name)
     if found is not _nothing:
         return found
     try:

@@ -30,7 +30,9 @@ mjax.make_jaxpr(mjax.vmap(mjax.grad(lambda x: x * x)))(mjax.numpy.ones(3))
 assert len(tracers(Tracer)) > 3
 assert not [c for c in [*tracers(Tracer), ShapedArray, Mine, Primitive] if slow(c)]
 assert slow(hijax.HiType)
-hijax.aval_property(len)
+class Own(hijax.HiType):
+    pass
+
 assert all(map(slow, tracers(Tracer)))
 """
 
@@ -105,6 +107,56 @@ def test_types_define_attributes_that_arrays_have():
         assert [str(aval) for aval in jaxpr.out_avals] == [
             "float32[]", "float32[3,2]", "float32[2,3]"]
     assert seen == [("sum", 1), "T", "at", "item"] * 2
+
+
+class Adding:
+    _add = staticmethod(lambda x, y: ("add", y))
+    _index = 3  # It is not a rule.
+
+
+@dataclasses.dataclass(frozen=True)
+class Sized(Adding, hijax.HiType):
+    length: int
+    sharding: str = "mine"
+
+    def longer(self, by):
+        return self.length + by
+
+    _rmul = staticmethod(lambda x, y: ("rmul", y))
+    _getitem = staticmethod(lambda x, i: ("getitem", i))
+    _len = staticmethod(lambda x: x.length)
+    _iter = staticmethod(lambda x: iter(range(x.length)))
+    _bool = staticmethod(lambda x: x.length > 0)
+
+
+sized_p = Primitive("make a size")
+sized_p.def_abstract_eval(lambda x: Sized(3))
+
+
+def test_traced_values_have_what_their_type_has():
+    seen = []
+    mjax.make_jaxpr(lambda x: seen.append(((y := sized_p.bind(x)).length, y.longer(2))))(1.0)
+    assert seen == [(3, 5)]
+
+
+@pytest.mark.parametrize(("apply", "expected"), [
+    (lambda y: y + 1, ("add", 1)), (lambda y: 2 * y, ("rmul", 2)),
+    (lambda y: y[5], ("getitem", 5)), (len, 3), (list, [0, 1, 2]), (bool, True)])
+def test_types_define_operators(apply, expected):
+    seen = []
+    mjax.make_jaxpr(lambda x: (seen.append(apply(sized_p.bind(x))), x + 1, 2 * x, x == x))(1.0)
+    assert seen == [expected]
+
+
+@pytest.mark.parametrize(("apply", "text"), [
+    (lambda y: y.sharding, "cannot ask for sharding"),
+    (lambda y: y - 1, "does not have dtype: it is not an array"),
+    (lambda y: range(y), "as a Python integer"),
+    (lambda y: y.__array_interface__, "no attribute '__array_interface__'"),
+])
+def test_what_types_do_not_define_is_refused(apply, text):
+    with pytest.raises((AttributeError, TypeError), match=text):
+        mjax.make_jaxpr(lambda x: apply(sized_p.bind(x)))(1.0)
 
 
 def test_arrays_do_not_have_them():
