@@ -69,7 +69,7 @@ def quantized(m, hijax):
             return self.bind(*primals), tangents[0]
 
     return {"Quantized": Quantized, "QuantizedType": QuantizedType,
-            "quantize": Quantize("quantize").bind, "dequantize": Dequantize("dequantize").bind}
+            "quantize": Quantize("to rows").bind, "dequantize": Dequantize("of rows").bind}
 
 
 def tuples(m, hijax, mapping_spec):
