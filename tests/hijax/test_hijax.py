@@ -374,7 +374,7 @@ silent = lambda x: Silent(mjax.typeof(x))(x)
      "Silent does not define vjp_fwd, which is needed for reverse mode"),
     (lambda: mjax.jvp(silent, (X,), (X,)), NotImplementedError, "does not define jvp"),
     (lambda: mjax.vmap(silent)(X), NotImplementedError, "batch_dim_rule.* for vmap"),
-    (lambda: mjax.vmap(F.quantize)(X[None]), NotImplementedError, "'quantize' has no batching"),
+    (lambda: mjax.vmap(F.quantize)(X[None]), NotImplementedError, "'to rows' has no batching"),
     (lambda: Silent(mjax.typeof(X))(Y[0]), TypeError,
      r"Silent.* is for operands of types float32\[2,3\], but was applied to float32\[3\]"),
     (lambda: Silent(mjax.typeof(X))(X, Y), TypeError, "the operands have the structure"),
