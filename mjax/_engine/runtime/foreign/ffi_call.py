@@ -17,6 +17,7 @@ from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
 from mjax._engine.primitives.custom_call_ir import frozen
 from mjax._engine.runtime.arrays.layouts import Layout
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
+from mjax._engine.runtime.xla_errors import JaxRuntimeError, UnknownTargetError
 from mjax._engine.tracing.interpreter import Tracer
 
 
@@ -102,10 +103,19 @@ def ffi_call(target_name: str, result_shape_dtypes: Any, *, has_side_effect: boo
         avals = tuple(map(typeof, args))
         ins = _layouts("operand", avals, input_layouts)
         aliases = _aliases(input_output_aliases or {}, avals, result_avals, ins, outs)
-        results = ffi_call_p.bind(
-            *args, **params, input_layouts=ins, input_output_aliases=aliases,
-            attributes=tuple([(name, _attribute(target_name, name, value))
-                              for name, value in sorted(attributes.items())]))
+        static = tuple([(name, _attribute(target_name, name, value))
+                        for name, value in sorted(attributes.items())])
+        try:
+            results = ffi_call_p.bind(*args, **params, input_layouts=ins,
+                                      input_output_aliases=aliases, attributes=static)
+        except UnknownTargetError:
+            raise
+        except JaxRuntimeError as error:  # of an evaluation: it does not name the function
+            error.add_note(
+                f"Raised by the foreign function {target_name!r}, called with operands "
+                f"({', '.join(map(str, avals))}), results ({', '.join(map(str, result_avals))}) "
+                f"and attributes ({', '.join(map(str, sorted(attributes)))}).")
+            raise
         return tree_unflatten(tree, results)
 
     return call

@@ -370,3 +370,13 @@ def test_keys_are_given_as_their_data():
     assert jaxpr.eqns[0].params["input_layouts"] == ((1, 0),)
     assert "tensor<3x2xui32>" in mjax.jit(ffi.ffi_call("f", Struct((), "float32"))).lower(
         keys).as_text()
+
+
+def test_what_a_foreign_function_raises_names_it():
+    """Here it is called with one result, and gives two."""
+    call = mjax.ffi.ffi_call("lapack_sgeqrf_ffi", mjax.ShapeDtypeStruct((2, 2), "float32"))
+    with pytest.raises(mjax.errors.JaxRuntimeError) as caught:
+        call(np.eye(2, dtype=np.float32))
+    assert any(note.startswith("Raised by the foreign function 'lapack_sgeqrf_ffi', called with "
+                               "operands (float32[2,2]), results (float32[2,2]) and attributes ()")
+               for note in caught.value.__notes__)
