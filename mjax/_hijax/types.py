@@ -112,7 +112,9 @@ class HiType(AbstractValue):
 
     def leading_axis_spec(self) -> Any:
         """The `MappingSpec` of values whose arrays have the axis of a loop in front."""
-        self._refuse("leading_axis_spec()", "cannot be given to iterations, nor stacked by loops")
+        self._refuse("leading_axis_spec()", (
+            "cannot be given to iterations nor stacked by loops, and vmap maps them by a "
+            "MappingSpec in in_axes and out_axes, where the axis 0 stands"))
 
     # -- what the engine asks --
 

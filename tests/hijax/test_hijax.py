@@ -563,6 +563,29 @@ def test_an_attribute_that_a_traced_value_lacks():
     assert mjax.jit(lambda q: 0 if hasattr(q, "numbers") else 1)(q) == 1
 
 
+def test_an_axis_number_for_values_of_several_arrays():
+    @dataclass(frozen=True)
+    class PlainType(hijax.HiType):
+        def lo_ty(self):
+            return [ShapedArray((2,), np.float32)]
+
+        def lower_val(self, plain):
+            return [X[0, :2]]
+
+        def raise_val(self, numbers):
+            return Plain()
+
+    Plain = type("Plain", (), {})
+    hijax.register_hitype(Plain, lambda plain: PlainType())
+    with pytest.raises(TypeError, match=(
+            r"vmap of <lambda>: argument 0 \(plain\) is a value of type .*PlainType\(\), which is not an "
+            "array and has no axis 0. Give a MappingSpec .* in in_axes, and axis_size")):
+        mjax.vmap(lambda plain: plain)(Plain())
+    PlainType.shape = (2,)
+    with pytest.raises(TypeError, match="vmap maps them by a MappingSpec in in_axes and out_axes"):
+        mjax.vmap(lambda plain: plain)(Plain())
+
+
 @pytest.mark.parametrize("type_of, says", [
     (lambda value: 3, r"the type of a Value, by .*test_hijax.py.*, must be a HiType, got 3"),
     (lambda value: dataclass(type("Loose", (hijax.HiType,), {}))(),

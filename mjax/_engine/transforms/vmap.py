@@ -207,6 +207,7 @@ def dims_and_size(who: str, fun: Callable[..., Any], args: Any, kwargs: Any, lea
 
     Raises:
       ValueError: an axis is out of range, sizes differ, or nothing is mapped.
+      TypeError: a value of an author's type is mapped by a number.
     """
     dims: list[int | None] = []
     sizes: list[int] = [] if axis_size is None else [axis_size]
@@ -214,7 +215,13 @@ def dims_and_size(who: str, fun: Callable[..., Any], args: Any, kwargs: Any, lea
         if axis is None:
             dims.append(None)
             continue
-        shape = typeof(leaf).shape
+        aval = typeof(leaf)
+        if aval.is_high and not hasattr(aval, "shape"):
+            msg = (f"{who} of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} is a value "
+                   f"of type {aval}, which is not an array and has no axis {axis}. Give a "
+                   "MappingSpec of the type in its place in in_axes, and axis_size.")
+            raise TypeError(msg)
+        shape = aval.shape
         if not -len(shape) <= axis < len(shape):
             msg = (f"{who} of {function_name(fun)}: {_leaf_name(fun, args, kwargs, i)} has shape "
                    f"{shape}, which has no axis {axis} to map over.")
