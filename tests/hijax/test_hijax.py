@@ -578,8 +578,8 @@ def test_an_axis_number_for_values_of_several_arrays():
     Plain = type("Plain", (), {})
     hijax.register_hitype(Plain, lambda plain: PlainType())
     with pytest.raises(TypeError, match=(
-            r"vmap of <lambda>: argument 0 \(plain\) is a value of type .*PlainType\(\), which is not an "
-            "array and has no axis 0. Give a MappingSpec .* in in_axes, and axis_size")):
+            r"vmap of <lambda>: argument 0 \(plain\) is a value of type .*PlainType\(\), which is "
+            "not an array and has no axis 0. Give a MappingSpec .* in in_axes, and axis_size")):
         mjax.vmap(lambda plain: plain)(Plain())
     PlainType.shape = (2,)
     with pytest.raises(TypeError, match="vmap maps them by a MappingSpec in in_axes and out_axes"):
