@@ -60,6 +60,8 @@ def binary(function: Any, symbol: str, swapped: bool = False) -> Callable[[Any, 
                 return NotImplemented
             return function(self, other)
         except Exception as error:
+            if type(self) is Array and isinstance(other, Tracer) and other.aval.is_high:
+                return NotImplemented  # The type of the other operand may define the operator.
             fold(error)
             raise
 

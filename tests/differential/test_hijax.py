@@ -57,6 +57,8 @@ PROGRAMS = {
     "tuples": lambda m, f: m.jit(lambda t: swapped(f, t))(f.Tuple((X, Y))).parts,
     "types of types": lambda m, f: m.jit(lambda t: f.dequantize(f.part(t, 0)))(
         f.Tuple((f.quantize(X), Y))),
+    "operators": lambda m, f: (lambda x: m.jit(lambda t: (x + t)[1] * len(t.types))(
+        f.Tuple((X, Y))))(m.numpy.asarray(X)),
     "attributes": lambda m, f: m.jit(lambda t: t.part(0) * t.count)(f.Tuple((X, Y))),
     "tuple jvp": lambda m, f: m.jvp(
         lambda t: product(f, t), (f.Tuple((X, Y)),), (f.Tuple((Y, X)),)),

@@ -125,6 +125,8 @@ def tuples(m, hijax, mapping_spec):
 
         count = hijax.aval_property(lambda value: len(m.typeof(value).types))
         part = hijax.aval_method(lambda value, i: part(value, i))
+        _getitem = staticmethod(lambda value, i: part(value, i))
+        _radd = staticmethod(lambda value, y: pack(*[y + part(value, i) for i in (0, 1)]))
 
     hijax.register_hitype(Tuple, lambda t: TupleType(tuple(map(m.typeof, t.parts))))
 

@@ -129,6 +129,7 @@ class Sized(Adding, hijax.HiType):
     _bool = staticmethod(lambda x: x.length > 0)
 
 
+ARRAY = mjax.numpy.float32(2)
 sized_p = Primitive("make a size")
 sized_p.def_abstract_eval(lambda x: Sized(3))
 
@@ -141,6 +142,7 @@ def test_traced_values_have_what_their_type_has():
 
 @pytest.mark.parametrize(("apply", "expected"), [
     (lambda y: y + 1, ("add", 1)), (lambda y: 2 * y, ("rmul", 2)),
+    (lambda y: ARRAY * y, ("rmul", ARRAY)),
     (lambda y: y[5], ("getitem", 5)), (len, 3), (list, [0, 1, 2]), (bool, True)])
 def test_types_define_operators(apply, expected):
     seen = []
@@ -151,6 +153,7 @@ def test_types_define_operators(apply, expected):
 @pytest.mark.parametrize(("apply", "text"), [
     (lambda y: y.sharding, "cannot ask for sharding"),
     (lambda y: y - 1, "does not have dtype: it is not an array"),
+    (lambda y: ARRAY - y, "does not have dtype: it is not an array"),
     (lambda y: range(y), "as a Python integer"),
     (lambda y: y.__array_interface__, "no attribute '__array_interface__'"),
 ])
