@@ -155,7 +155,7 @@ class _Derived:
                     + ". Flatten pytrees in a function around bind."))
             return list(outs)
 
-        jaxpr = trace_to_jaxpr(flat, avals, DebugInfo("primitive", self.applied.name))
+        jaxpr = trace_to_jaxpr(flat, avals, DebugInfo("primitive_from_function", self.applied.name))
         if any(isinstance(c, Tracer) for c in jaxpr.consts):
             raise LazyTypeError(lambda: (
                 f"{who} closes over a value that is being traced; give it as an operand."))

@@ -216,3 +216,9 @@ def test_what_the_function_raises_names_the_primitive():
 def test_names_are_texts():
     with pytest.raises(TypeError, match="the name of a primitive is a text, not 3 of type int"):
         core.primitive_from_function(3, lambda x: x)
+
+
+def test_a_numpy_function_in_the_implementation():
+    p = core.primitive_from_function("numpy in an implementation", lambda x: np.sin(x))
+    with pytest.raises(TypeError, match="while primitive_from_function traces the function"):
+        p.bind(np.float32(1))
