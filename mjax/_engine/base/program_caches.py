@@ -40,7 +40,7 @@ class PlainCache:
 
     def __init__(self) -> None:
         self.entries: dict[Any, Any] = {}
-        self.nested = 0
+        self.nested: int = 0
         _caches[id(self)] = self
 
     def put(self, key: Any, value: Any) -> None:
