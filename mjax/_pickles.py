@@ -19,8 +19,8 @@ from mjax._engine.ir.mesh import _unconstrained as unconstrained_v1
 from mjax._engine.ir.pytree import _partial as partial_v1
 from mjax._engine.ir.pytree import _tree_structure as tree_structure_v1
 from mjax._engine.ir.references import AbstractRef
+from mjax._engine.ir.token_types import _abstract_token as abstract_token_v1
 from mjax._engine.ir.types import ShapedArray
-from mjax._engine.ir.types import _abstract_token as abstract_token_v1
 from mjax._engine.linalg.eig import EigImplementation
 from mjax._engine.linalg.eigh import EighImplementation
 from mjax._engine.linalg.svd import SvdAlgorithm

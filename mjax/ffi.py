@@ -6,7 +6,7 @@ and called by `ffi_call`. A primitive of one's own calls it by `ffi_lowering`.
 
 from mjax._engine.base.faces import face
 from mjax._engine.control.foreign_calls import build_ffi_lowering_function, ffi_lowering
-from mjax._engine.ir.types import abstract_token
+from mjax._engine.ir.token_types import abstract_token
 from mjax._engine.runtime.foreign.ffi_call import ffi_call
 from mjax._engine.runtime.foreign.registering import (
     include_dir,

@@ -14,7 +14,7 @@ import numpy as np
 
 import mjax
 from mjax._engine.ir.effects import no_effects
-from mjax._engine.ir.types import abstract_token
+from mjax._engine.ir.token_types import abstract_token
 from mjax._engine.lowering.context import LoweringContext
 from mjax._engine.tracing.interpreter import Interpreter, Tracer
 from mjax_ext.core import JaxprEqn, Primitive, ShapedArray

@@ -46,7 +46,8 @@ from mjax._engine.ir.jaxpr import (
 )
 from mjax._engine.ir.jaxpr import DebugInfo as JaxprDebugInfo
 from mjax._engine.ir.schema import Schema
-from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, abstract_token
+from mjax._engine.ir.token_types import AbstractToken, abstract_token
+from mjax._engine.ir.types import AbstractValue, ShapedArray
 from mjax._engine.ir.types import is_array_value as valid_jaxtype
 from mjax._engine.ir.types import typeof as get_aval
 from mjax._engine.ir.types import typeof_handlers as pytype_aval_mappings

@@ -18,7 +18,8 @@ from mjax._engine.ir.source import (
     plain,
     with_annotations,
 )
-from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typeof
+from mjax._engine.ir.token_types import AbstractToken
+from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.lowering.context import nested_constants
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.primitive import Primitive

@@ -13,7 +13,8 @@ from mjax._engine.base.util import alias
 from mjax._engine.control.cast_varying import vary_over
 from mjax._engine.ir.dtypes import NUMPY_DTYPES
 from mjax._engine.ir.sizes import is_symbolic_dim
-from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, typeof
+from mjax._engine.ir.token_types import AbstractToken
+from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.primitives.shapes import canonical_shape
 from mjax._engine.tracing.interpreter import Tracer
 from mjax._engine.tracing.operands import joint_varying

@@ -24,7 +24,8 @@ from mjax._engine.base.util import check_count, counted
 from mjax._engine.control.opaque_calls import ONE_BY_ONE, emit_once, one_by_one, with_batch
 from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.source import here
-from mjax._engine.ir.types import AbstractToken, AbstractValue, physical_aval
+from mjax._engine.ir.token_types import AbstractToken
+from mjax._engine.ir.types import AbstractValue, physical_aval
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.rule_errors import applied_at, describe_value, refuse_effects
 from mjax._engine.tracing.variance import typed_axes

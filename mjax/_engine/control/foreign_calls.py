@@ -23,7 +23,8 @@ from mjax._engine.ir.effects import Effect, EffectPolicy, no_effects
 from mjax._engine.ir.schema import Pairs
 from mjax._engine.ir.sizes import is_constant_shape
 from mjax._engine.ir.source import here
-from mjax._engine.ir.types import AbstractValue, abstract_token, physical_aval, typeof
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import AbstractValue, physical_aval, typeof
 from mjax._engine.primitives.custom_call_ir import custom_call, ir_attribute
 from mjax._engine.primitives.emit import shape_ir
 from mjax._engine.tracing.primitive import EnginePrimitive

@@ -1,4 +1,4 @@
-"""Types of values: `ShapedArray`, `AbstractToken`, and `typeof`.
+"""Types of values: `AbstractValue`, `ShapedArray`, and `typeof`.
 
     type ::= dtype[shape]{varying axes}
 
@@ -18,7 +18,7 @@ import numpy as np
 from mjax._engine.base.errors import LazyArgumentError, LazyNoArrayError, LazyTypeError
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
-from mjax._engine.base.util import listed, pickled_as, pickled_by
+from mjax._engine.base.util import listed, pickled_by
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.dtypes import DType, float0
@@ -76,6 +76,8 @@ class AbstractValue:
     __slots__ = ()
     #: Whether values are arrays, whose attributes the type has.
     _is_array = False
+    #: Whether one array stores a value outside of programs.
+    _is_stored = False
     inexact = literal = extended = weak_type = varies = is_high = False
     varying: frozenset[Any] = _NOTHING
 
@@ -222,7 +224,7 @@ class ShapedArray(AbstractValue):
       ShapedArray(float32[2,3])
     """
 
-    _is_array = True
+    _is_array = _is_stored = True
     __slots__ = ("__weakref__", "dtype", "extended", "inexact", "literal", "ndim", "shape", "size",
                  "varying", "weak_type")
     varies = True
@@ -370,63 +372,6 @@ def _forget(key: Any, ref: Any) -> None:
             del _table[key]
 
 
-def token_lacks(name: str) -> Exception:
-    """The error for reading an attribute of arrays from a token."""
-    return LazyNoArrayError(lambda: (
-        f"a token does not have {name}: it is not an array, and does not hold numbers. Under vmap "
-        "its in_axes and out_axes are None; functions under jvp neither take it nor give it, and "
-        "bodies of scan do not give it as a result."))
-
-
-class AbstractToken(AbstractValue):
-    """The type of tokens, which order effects. It has one instance.
-
-    Example:
-      >>> from mjax_ext import core
-      >>> core.AbstractToken() is core.abstract_token
-      True
-    """
-
-    __slots__ = ()
-
-    def __new__(cls) -> AbstractToken:
-        return _tokens[0] if _tokens else object.__new__(cls)
-
-    def __reduce__(self) -> Any:
-        return _abstract_token, ()
-
-    def __getattr__(self, name: str) -> Any:
-        raise token_lacks(name)
-
-    def _refuse(self, method: str, what: str) -> NoReturn:
-        raise token_lacks(method)
-
-    to_cotangent_aval: Final = AbstractValue.to_tangent
-
-    def physical(self) -> tuple[ShapedArray, ...]:
-        """The type of tokens between programs."""
-        return (token_buffer_aval,)
-
-    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
-        """Its text in printed jaxprs."""
-        return "Tok"
-
-    def __repr__(self) -> str:
-        return "AbstractToken()"
-
-
-@pickled_as("abstract_token_v1")
-def _abstract_token() -> AbstractToken:
-    return abstract_token
-
-
-_tokens: list[AbstractToken] = []
-abstract_token: Final = AbstractToken()
-_tokens.append(abstract_token)
-#: The type of the arrays that represent tokens between programs.
-token_buffer_aval = ShapedArray((0,), np.dtype(bool))
-
-
 def same_type_but_weak(a: AbstractValue, b: AbstractValue) -> bool:
     """Whether two types agree when weak typing is not compared."""
     return a is b or a.strip_weak_type() == b.strip_weak_type()
@@ -445,7 +390,7 @@ def physical_aval(aval: AbstractValue) -> ShapedArray:
     """
     if type(aval) is ShapedArray and not aval.extended:
         return aval
-    if not isinstance(aval, (ShapedArray, AbstractToken)):
+    if not aval._is_stored:
         raise LazyTypeError(lambda: (
             f"a value of type {aval} cannot be an argument of a program that is lowered ahead of "
             "its calls, nor a constant of one. Hand over the arrays that it is made of."))

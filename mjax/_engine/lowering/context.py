@@ -17,7 +17,8 @@ from mjax._engine.ir.effects import token_names
 from mjax._engine.ir.jaxpr import Jaxpr
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.source import NameStack, SourceInfo, annotations_of, source_info_of
-from mjax._engine.ir.types import ShapedArray, abstract_token, physical_aval, typeof
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof
 from mjax._engine.lowering.facts import ModuleFacts, RuleFacts, ShardingContext, SPMDAxisContext
 from mjax._engine.lowering.regions import by_one_device
 from mjax._engine.lowering.shardings import on_device, tensor_sharding

@@ -26,7 +26,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.dimensions import DimExpr
 from mjax._engine.ir.sizes import is_constant_shape
-from mjax._engine.ir.types import AbstractToken, AbstractValue, ShapedArray, physical_aval
+from mjax._engine.ir.token_types import AbstractToken
+from mjax._engine.ir.types import AbstractValue, ShapedArray, physical_aval
 from mjaxlib_shim.mlir import hlo, ir
 
 #: The names of classes of MLIR types; those of narrow floats derive from the dtypes' names.

@@ -7,7 +7,7 @@ from typing import Any
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.effects import Effect
 from mjax._engine.ir.pytree import tree_leaves
-from mjax._engine.ir.types import abstract_token
+from mjax._engine.ir.token_types import abstract_token
 from mjax._engine.primitives.emit import hlo
 from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import Zero

@@ -14,8 +14,8 @@ from typing import Any
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
+from mjax._engine.ir.token_types import AbstractToken
 from mjax._engine.ir.types import (
-    AbstractToken,
     AbstractValue,
     ShapedArray,
     is_object_value,

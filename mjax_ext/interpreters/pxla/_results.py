@@ -8,7 +8,8 @@ from typing import Any
 
 from mjax._engine.base.errors import LazyTypeError
 from mjax._engine.base.folding import boundary
-from mjax._engine.ir.types import AbstractToken, ShapedArray, physical_aval, token_buffer_aval
+from mjax._engine.ir.token_types import AbstractToken, token_buffer_aval
+from mjax._engine.ir.types import ShapedArray, physical_aval
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.assembling import assembled
 from mjax._engine.runtime.arrays.resharding import layout_of

@@ -9,7 +9,7 @@ import mjax
 import mjax.numpy as jnp
 from mjax import lax
 from mjax._engine.ir.check import check_jaxpr
-from mjax._engine.ir.types import AbstractToken
+from mjax._engine.ir.token_types import AbstractToken
 from mjax._engine.transforms.dce import dce_jaxpr
 from mjax.sharding import Mesh, PartitionSpec
 from mjax_ext.core import AbstractValue, Primitive, ShapedArray

@@ -11,13 +11,8 @@ import pytest
 
 import mjax
 from mjax._engine.ir import dtypes, types
-from mjax._engine.ir.types import (
-    ShapedArray,
-    abstract_token,
-    physical_aval,
-    typeof,
-    typeof_handlers,
-)
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import ShapedArray, physical_aval, typeof, typeof_handlers
 
 
 def test_equal_types_are_one_object():

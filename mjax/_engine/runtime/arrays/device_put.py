@@ -12,7 +12,8 @@ from mjax._engine.base.util import check_order
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import UNCONSTRAINED, PartitionSpec
 from mjax._engine.ir.pytree import prefix_leaves, tree_flatten
-from mjax._engine.ir.types import abstract_token, typeof
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.linear import define_linear
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array

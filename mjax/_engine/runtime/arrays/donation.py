@@ -10,7 +10,8 @@ import numpy as np
 from mjax._engine.base.errors import LazyDeletedError
 from mjax._engine.base.records import Record
 from mjax._engine.ir.source import warn
-from mjax._engine.ir.types import abstract_token, physical_aval
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import physical_aval
 from mjax._engine.runtime.arrays.memory_errors import explain_memory
 from mjax._engine.runtime.xla_errors import JaxRuntimeError, raise_original
 from mjaxlib_shim.arrays import is_deleted

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mjax._engine.ir.types import AbstractToken, abstract_token, token_lacks, typeof_handlers
+from mjax._engine.ir.token_types import AbstractToken, abstract_token, token_lacks
+from mjax._engine.ir.types import typeof_handlers
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement
 

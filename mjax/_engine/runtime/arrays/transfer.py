@@ -19,7 +19,8 @@ from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import PartitionSpec
 from mjax._engine.ir.pytree import tree_flatten, tree_map
-from mjax._engine.ir.types import AbstractValue, ShapedArray, abstract_token, typeof
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.primitives.shapes import copy_p
 from mjax._engine.runtime.arrays.array import Array, is_array
 from mjax._engine.runtime.arrays.constraints import mesh_in_force

@@ -20,7 +20,8 @@ from mjax._engine.base.thread import thread
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.effects import Effects, token_name
 from mjax._engine.ir.pytree import tree_structure
-from mjax._engine.ir.types import ShapedArray, abstract_token
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import ShapedArray
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure, refuse_deleted
 from mjax._engine.runtime.arrays.memory_order import in_orders

@@ -27,7 +27,7 @@ import numpy as np
 
 from mjax._engine.base.folding import boundary
 from mjax._engine.base.thread import thread
-from mjax._engine.ir.types import token_buffer_aval
+from mjax._engine.ir.token_types import token_buffer_aval
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement, placement_of
 from mjax._engine.runtime.arrays.transfer import move, put

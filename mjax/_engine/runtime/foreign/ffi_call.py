@@ -13,7 +13,8 @@ from mjax._engine.base.folding import boundary
 from mjax._engine.control.foreign_calls import TYPED, Order, ffi_call_p, one_for_each, order_of
 from mjax._engine.control.opaque_calls import check_method
 from mjax._engine.ir.pytree import tree_flatten, tree_unflatten
-from mjax._engine.ir.types import ShapedArray, abstract_token, typeof
+from mjax._engine.ir.token_types import abstract_token
+from mjax._engine.ir.types import ShapedArray, typeof
 from mjax._engine.primitives.custom_call_ir import frozen
 from mjax._engine.runtime.arrays.layouts import Layout
 from mjax._engine.runtime.arrays.shape_dtype_struct import ShapeDtypeStruct
