@@ -172,10 +172,9 @@ def _of_class(cls: type, signature: str, promised: Collection[str] | None) -> di
     attributes, methods = [], {}
     for name in sorted(_members(cls).intersection(_members(cls) if promised is None else promised)):
         getattr(cls, name, None)  # replaces what stands for a member until it is first used
-        getattr(cls, name, None)  # some are put into the class when they are first used
-        member = inspect.getattr_static(cls, name, None)
+        member = getattr(cls, name, None)  # some are put into the class when they are first used
         if isinstance(getattr(member, "__func__", member), FunctionType):
-            methods[name] = signature_of(getattr(cls, name))
+            methods[name] = signature_of(member)
         else:
             attributes.append(name)
     shape = {"signature": signature, "attributes": attributes, "methods": methods}

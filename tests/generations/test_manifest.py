@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import mjax_ext
-from mjax_ext import _manifest
+from mjax.experimental import hijax
+from mjax_ext import _manifest, core
 from mjax_ext._generations import snapshot, surface
 from mjax_ext._generations.module_text import modules_of
 from tests.ext.test_names import HOMES, groups
@@ -95,6 +96,11 @@ def test_shapes_do_not_depend_on_what_was_used_before():
     cls = type("Rows", (), {"__module__": "mjax.rows", "total": Late()})
     first = surface.shape_of(cls)
     assert first == surface.shape_of(cls) and first[1]["methods"] == {"total": "(self, axis=None)"}
+
+
+def test_shapes_do_not_depend_on_types_of_users():
+    hijax.aval_property(len)  # since then tracers look for attributes in types
+    assert "tolist" in surface.shape_of(core.Tracer)[1]["methods"]
 
 
 @pytest.mark.slow
