@@ -113,21 +113,22 @@ FUNCTIONS = [
 
 
 def _traceable(function: Function) -> tuple[list[Any], Callable[[Any], Callable[..., Any]]]:
-    """The array operands, and a maker of functions of these operands."""
-    at = [i for i, x in enumerate(function.operands) if isinstance(x, np.ndarray)]
+    """The arrays among the operands, and a maker of functions of these."""
+    leaves, tree = mjax.tree.flatten(function.operands)
+    at = [i for i, x in enumerate(leaves) if isinstance(x, np.ndarray)]
 
     def make(m: Any) -> Callable[..., Any]:
         f = function.of(m)
 
         def call(*arrays: Any) -> Any:
-            operands = list(function.operands)
+            given = list(leaves)
             for i, x in zip(at, arrays, strict=True):
-                operands[i] = x
-            return f(*operands)
+                given[i] = x
+            return f(*tree.unflatten(given))
 
         return call
 
-    return [function.operands[i] for i in at], make
+    return [leaves[i] for i in at], make
 
 
 def instructions(m: Any, f: Callable[..., Any], arrays: list[Any]) -> int:
