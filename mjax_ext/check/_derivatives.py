@@ -82,7 +82,7 @@ def pushed(application: Application, group: Sequence[int], values: Sequence[Any]
 
 
 def names_of(found: Arrays) -> list[str]:
-    """What the arrays of `pushed` are: results, and then the tangents of the inexact ones."""
+    """Names the arrays of `pushed`: results, then the tangents of inexact ones."""
     flags = list(map(is_inexact, found))
     count = next(n for n in range(len(found) + 1) if n + sum(flags[:n]) == len(found))
     results = [f"result {n}" for n in range(count)] if count > 1 else ["the result"] * count

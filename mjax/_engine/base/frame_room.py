@@ -2,8 +2,8 @@
 
 CPython keeps frames in chunks of 16 KiB. As a call needs the first frame of a chunk, CPython maps
 the chunk, and unmaps it as that call returns. Tracing and lowering call many small functions at a
-depth of some hundred frames, so that often a chunk ends there: a trace then took up to twice its
-time, by page faults (`docs/design/0021-room-for-frames.md`). CPython gives a frame that does not
+depth of some hundred frames, so that often a chunk ends there: page faults then made a step take
+up to 1.6 times as long (`docs/design/0021-room-for-frames.md`). CPython gives a frame that does not
 fit in a chunk a larger one, whose rest serves the calls from that frame.
 """
 
