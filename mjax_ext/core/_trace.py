@@ -13,7 +13,7 @@ from mjax._engine.control.custom.as_functions import (
     functions_in,
     functions_of,
 )
-from mjax._engine.tracing.agreed import note_count
+from mjax._engine.tracing.agreed import note_beside
 from mjax._engine.tracing.evaluate import evaluation
 from mjax._engine.tracing.interpreter import Interpreter, Refusal, check_alive
 from mjax._engine.tracing.rule_errors import describe_value, name_interpreter
@@ -250,7 +250,7 @@ class Trace(Interpreter, metaclass=_TraceMeta):
                            " If the method changes params, let it change a copy: dict(params).")
         if primitive.types_cacheable:
             primitive.used = True  # An abstract evaluation that it gets later takes this back.
-            note_count(primitive.comparisons, args, params, len(outs))
+            note_beside(primitive.comparisons, args, params, list, len(outs))
         return outs
 
     def process_custom(self, call: Any, values: Sequence[Any]) -> list[Any]:

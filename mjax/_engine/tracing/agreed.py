@@ -8,7 +8,7 @@ faster than a table hashes them. Tables are the entries of a `PlainCache`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +16,10 @@ from mjax._engine.base.program_caches import PlainCache
 from mjax._engine.base.util import forget_older_half
 
 Params = dict[str, Any]
+
+#: Applications with as many operands, or results, are compared each time: hashing their keys would
+#: recurse as deep, in C.
+LONGEST = 1000
 
 
 class Few(list[Params]):
@@ -54,14 +58,13 @@ def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params:
          made: Any = None, start: Any = ()) -> None:
     """Notes that types agreed for params.
 
-    Nothing is noted if params do not have a hash, nor if types are so many that Python refuses to
-    compare keys (a thousand or more).
+    Nothing is noted if params do not have a hash.
 
     Args:
       table: what agreed before.
-      types: those of an operand or of a result each, with what else counts; the key is
-        `((start, *first), *second)` and so on. NumPy arrays and numbers do not have the attribute
-        `aval`, and nothing is noted.
+      types: those of an operand or of a result each, with what else counts, fewer than `LONGEST`;
+        the key is `((start, *first), *second)` and so on. NumPy arrays and numbers do not have the
+        attribute `aval`, and nothing is noted.
       params: the params.
       made: the attribute `made` of what the table holds.
       start: what the key begins with.
@@ -82,20 +85,26 @@ def note(table: dict[Any, Few | Many], types: Iterable[tuple[Any, ...]], params:
             known.append(params)
 
 
-def note_count(cache: PlainCache, operands: Iterable[Any], params: Params, count: int) -> None:
-    """Notes that lists of this length agreed for types of operands and params.
+def note_beside(cache: PlainCache, operands: Sequence[Any], params: Params, kind: Any, found: Any
+                ) -> None:
+    """Notes what agreed for types of operands and params, in tables of tables.
 
-    Tables go from the type of an operand to the table for those that follow; the last one has the
-    key `list`. Each operand may multiply their number, so all are forgotten when they are 16,384.
+    Tables go from the type of an operand to the table for those that follow; the last one goes from
+    the kind to what was found. Each operand may multiply their number, so all are forgotten when
+    they are 16,384.
 
     Args:
       cache: what agreed before.
-      operands: the operands. Nothing is noted if there are NumPy arrays or numbers among them.
+      operands: the operands. Nothing is noted if there are NumPy arrays or numbers among them, or
+        as many as `LONGEST`.
       params: the params.
-      count: the length.
+      kind: tells apart those who note; not a type.
+      found: what agreed: the type of the result, or the number of results.
     """
-    with suppress(AttributeError, TypeError):
-        keys = [*[x.aval for x in operands], list]
+    if len(operands) >= LONGEST:
+        return
+    with suppress(Exception):
+        keys = [*[x.aval for x in operands], kind]
         if cache.nested >= 16384:
             cache.clear()
         table = cache.entries
@@ -105,4 +114,4 @@ def note_count(cache: PlainCache, operands: Iterable[Any], params: Params, count
                 known = table[key] = {}
                 cache.nested += 1
             table = known
-        note(table, (), params, start=count)
+        note(table, (), params, start=found)

@@ -14,7 +14,7 @@ from mjax._engine.base.util import counted
 from mjax._engine.ir.effects import Effect, OperandEffect
 from mjax._engine.ir.jaxpr import JaxprEqn, Var, used_variables
 from mjax._engine.ir.types import AbstractValue, same_array_type, typeof
-from mjax._engine.tracing.agreed import note
+from mjax._engine.tracing.agreed import note_beside
 from mjax._engine.tracing.operands import OperandsVaryError
 from mjax._engine.tracing.rule_errors import (
     as_pair,
@@ -120,7 +120,7 @@ def check_values(primitive: Any, rule: str, out: Any, operands: Sequence[Any],
             _bad(primitive, rule, f"a result of type {aval}, but the abstract evaluation says "
                  f"{declared[i]}.", source)
     if declared is not None and not primitive.multiple_results:
-        note(primitive.agreed, ((x.aval,) for x in operands), params, start=aval)
+        note_beside(primitive.comparisons, operands, params, rule, aval)
 
 
 def refuse_other_count(primitive: Any, who: str, outs: Sequence[Any], args: Sequence[Any],

@@ -27,7 +27,7 @@ from mjax._engine.ir.types import (
     typeof,
 )
 from mjax._engine.primitives.shapes import batch_to_front, moveaxis
-from mjax._engine.tracing.agreed import note
+from mjax._engine.tracing.agreed import LONGEST, note
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -182,21 +182,21 @@ class BatchInterpreter(Interpreter):
             pair = self.apply(primitive, args, values, dims, params)
             thread.interpreter = self
             out, dim = pair
-            if primitive.multiple_results:
-                if primitive.types_cacheable:
-                    results = []
-                    key: Any = types, out.__class__
-                    for o, d in zip(out, dim):  # `strict` takes longer than `len`
-                        aval = o.aval
-                        key = key, aval, d, d.__class__  # 0.0 equals 0
-                        results.append(o if d is None else BatchTracer(
-                            self, o, d, _element_types.get((aval, d))))
-                    if params in self.agreed[key] and len(out) == len(dim):
-                        return results
-            else:
-                known = self.agreed[types, out.aval, dim, dim.__class__]
-                if params in known:
-                    return out if dim is None else BatchTracer(self, out, dim, known.made)
+            if not primitive.multiple_results:
+                if len(args) < LONGEST:
+                    known = self.agreed[types, out.aval, dim, dim.__class__]
+                    if params in known:
+                        return out if dim is None else BatchTracer(self, out, dim, known.made)
+            elif primitive.types_cacheable:
+                results = []
+                key: Any = types, out.__class__
+                for o, d in zip(out, dim):  # `strict` takes longer than `len`
+                    aval = o.aval
+                    key = key, aval, d, d.__class__  # 0.0 equals 0
+                    results.append(o if d is None else BatchTracer(
+                        self, o, d, _element_types.get((aval, d))))
+                if len(args) < LONGEST > len(out) == len(dim) and params in self.agreed[key]:
+                    return results
         except Exception:
             if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
@@ -222,7 +222,8 @@ class BatchInterpreter(Interpreter):
         outs, dims = (out, dim) if several else ([out], [dim])
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dims, known))
-        if declared is not None and not any(map(is_object_value, args)):  # which may change
+        if declared is not None and len(args) < LONGEST > len(outs) and not any(
+                map(is_object_value, args)):  # which may change
             places = [None if d is None else r.dim for d, r in zip(dims, results, strict=True)]
             note(self.agreed, ((o.aval, d, type(d)) for o, d in zip(outs, places, strict=True)),
                  params, None if several or dim is None else results[0].aval,

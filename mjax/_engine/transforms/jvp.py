@@ -20,7 +20,7 @@ from mjax._engine.ir.source import DERIVATIVE_OF, Scope, source_info_of
 from mjax._engine.ir.types import AbstractValue, same_array_type, same_type_but_weak, typeof
 from mjax._engine.primitives.tangents import instantiate as as_array
 from mjax._engine.primitives.tangents import with_zeros, zero_tangent
-from mjax._engine.tracing.agreed import note
+from mjax._engine.tracing.agreed import LONGEST, note
 from mjax._engine.tracing.interpreter import (
     Interpreter,
     Tracer,
@@ -127,17 +127,20 @@ class JVPInterpreter(Interpreter):
             thread.interpreter = self
             out, tangent = pair
             if primitive.compares_one:
-                aval = out.aval
-                if params in primitive.agreed[types, aval, tangent.aval]:
-                    return out if type(tangent) is Zero else tracer_of(self, out, tangent, aval)
+                if len(args) < LONGEST:
+                    aval = out.aval
+                    if params in primitive.agreed[types, aval, tangent.aval]:
+                        return out if type(tangent) is Zero else tracer_of(
+                            self, out, tangent, aval)
             elif primitive.compares_list:
-                results, key = [], (types, out.__class__, tangent.__class__)
-                for o, t in zip(out, tangent):  # `strict` takes longer than `len`
-                    aval = o.aval
-                    key = key, aval, t.aval
-                    results.append(o if type(t) is Zero else tracer_of(self, o, t, aval))
-                if params in primitive.agreed[key] and len(out) == len(tangent):
-                    return results
+                if len(args) < LONGEST:
+                    results, key = [], (types, out.__class__, tangent.__class__)
+                    for o, t in zip(out, tangent):  # `strict` takes longer than `len`
+                        aval = o.aval
+                        key = key, aval, t.aval
+                        results.append(o if type(t) is Zero else tracer_of(self, o, t, aval))
+                    if len(out) == len(tangent) < LONGEST and params in primitive.agreed[key]:
+                        return results
             elif primitive.multiple_results:
                 return list(map(self.result, repeat(primitive), out, tangent))
             elif type(tangent) is Zero:
@@ -172,7 +175,8 @@ class JVPInterpreter(Interpreter):
         outs, dots = (out, tangent) if several else ([out], [tangent])
         known = repeat(None) if declared is None else declared if several else [declared]
         results = list(map(self.result, repeat(primitive), outs, dots, known))
-        if declared is not None and all(map(_as_given, outs, dots, results)):
+        if declared is not None and len(primals) < LONGEST > len(outs) and all(
+                map(_as_given, outs, dots, results)):
             note(primitive.agreed, ((o.aval, t.aval) for o, t in zip(outs, dots, strict=True)),
                  params, start=(types, type(out), type(tangent)) if several else types)
         return results if several else results[0]

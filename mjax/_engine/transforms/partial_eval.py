@@ -58,10 +58,10 @@ class PartialEvalInterpreter(StageInterpreter):
                 out = apply_rule(primitive, "partial_eval", [self, *args], params)
                 if primitive.compared:
                     try:
-                        types = out.aval
+                        known = primitive.agreed
                         for arg in args:
-                            types = types, arg.aval
-                        if params in primitive.agreed[types]:
+                            known = known[arg.aval]
+                        if params in known["partial_eval"][out.aval]:
                             return out
                     except Exception:
                         pass  # The first result of these types.

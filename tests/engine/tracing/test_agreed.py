@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import mjax
+from mjax import lax
 from mjax._engine.base.program_caches import PlainCache, forget_programs
-from mjax._engine.tracing.agreed import Few, Many, note, note_count
+from mjax._engine.tracing.agreed import LONGEST, Few, Many, note, note_beside
 from mjax.experimental import hijax
 from mjax_ext import core
 from mjax_ext.interpreters import ad, batching
@@ -46,12 +47,13 @@ def test_numbers_of_results_are_few_for_all_types_together():
     sizes = []
     for x in tracers:
         for y in tracers:
-            note_count(cache, [x, y], {"by": 1}, 2)
+            note_beside(cache, [x, y], {"by": 1}, list, 2)
             assert cache.entries[x.aval][y.aval][list] == {2: [{"by": 1}]}
         sizes.append(sum(map(len, cache.entries.values())))
     assert 4096 < max(sizes) <= 8192
     cache.clear()
-    note_count(cache, [X, 1.0], {}, 2)  # They do not have the attribute `aval`.
+    note_beside(cache, [X, 1.0], {}, list, 2)  # They do not have the attribute `aval`.
+    note_beside(cache, [tracers[0]] * LONGEST, {}, list, 2)
     assert not cache.entries and not cache.nested
 
 
@@ -204,19 +206,20 @@ def under_a_trace_of_a_user(*xs):
             assert len(p.bind(*(core.Tracer(trace, mjax.typeof(x)) for x in xs))) == 1
 
 
+@pytest.mark.parametrize("number", [LONGEST - 1, LONGEST, 1200])
 @pytest.mark.parametrize("transform", [
     lambda p: lambda *xs: mjax.vmap(p.bind)(*xs),
     lambda p: lambda *xs: mjax.jvp(p.bind, xs, xs),
     lambda p: lambda *xs: mjax.linearize(p.bind, *xs)[0],
     lambda p: under_a_trace_of_a_user], ids=["vmap", "jvp", "linearize", "trace"])
-def test_more_operands_than_python_compares(transform):
+def test_more_operands_than_keys_hold(transform, number):
     p = core.Primitive("first of many")
     p.def_abstract_eval(lambda *xs: xs[0])
     ad.primitive_jvps[p] = lambda primals, tangents: (p.bind(*primals), p.bind(*tangents))
     batching.primitive_batchers[p] = lambda args, dims: (args[0], dims[0])
     p.def_partial_eval(lambda interp, *args: args[0])
     for _ in range(3):
-        mjax.make_jaxpr(transform(p))(*[X] * 1200)
+        mjax.make_jaxpr(transform(p))(*[X] * number)
 
 
 class Odd:
@@ -244,3 +247,54 @@ def test_params_that_cannot_be_compared(error):
         f = lambda x, odd=odd: p.bind(x, odd=odd)
         mjax.make_jaxpr(mjax.vmap(f))(X)
         assert mjax.grad(f)(1.0) == 1.0
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: mjax.vmap(f), lambda f: lambda x: mjax.jvp(f, (x,), (x,))], ids=["vmap", "jvp"])
+@pytest.mark.parametrize("several", [False, True])
+def test_operands_and_results_in_a_thread_of_little_stack(transform, several):
+    p = core.Primitive(f"first of very many, {several}", multiple_results=several)
+    p.def_abstract_eval(lambda *xs: [*xs] if several else xs[0])
+    ad.primitive_jvps[p] = lambda primals, tangents: (
+        ([*primals], [*tangents]) if several else (primals[0], tangents[0]))
+    batching.primitive_batchers[p] = lambda args, dims: (
+        ([*args], [*dims]) if several else (args[0], dims[0]))
+    done = []
+
+    def run():
+        for number in 2, 8000:
+            for _ in range(2):
+                mjax.make_jaxpr(transform(lambda x, n=number: p.bind(*[x] * n)))(X)
+        done.append(True)
+
+    before = threading.stack_size(256 * 1024)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert done
+
+
+@pytest.mark.parametrize("number", [LONGEST - 1, LONGEST])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_rule_of_many_operands_that_is_wrong_later(several, number):
+    wrong = []
+    p = core.Primitive(f"first of {number}, {several}", multiple_results=several)
+    p.def_abstract_eval(lambda *xs: [xs[0]] if several else xs[0])
+    given = lambda x, axis: lax.slice_in_dim(x, 0, 2, axis=axis) if wrong else x
+    in_list = lambda x: [x] if several else x
+    ad.primitive_jvps[p] = lambda primals, tangents: (
+        in_list(given(primals[0], 0)), in_list(given(tangents[0], 0)))
+    batching.primitive_batchers[p] = lambda args, dims: (
+        in_list(given(args[0], 1)), in_list(dims[0]))
+    f = lambda x: p.bind(*[x] * number)
+    jvp = lambda: mjax.make_jaxpr(lambda x: mjax.jvp(f, (x,), (x,)))(X)
+    vmap = lambda: mjax.make_jaxpr(mjax.vmap(f))(X[None])
+    for transform, rule in (jvp, "jvp"), (vmap, "batching"):
+        transform(), transform()
+        wrong.append(True)
+        with pytest.raises(TypeError, match=rf"{rule} rule of primitive.*float32\[2\]"):
+            transform()
+        wrong.clear()
