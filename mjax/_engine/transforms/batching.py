@@ -197,6 +197,8 @@ class BatchInterpreter(Interpreter):
                         self, o, d, _element_types.get((aval, d))))
                 if len(args) < LONGEST > len(out) == len(dim) and params in self.agreed[key]:
                     return results
+            elif primitive.frame is not None and not primitive.compared:
+                return self.of_programs(out, dim)
         except Exception:
             if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
@@ -206,6 +208,11 @@ class BatchInterpreter(Interpreter):
             thread.interpreter = self
             raise
         return self._compare(primitive, args, types, params, pair)
+
+    def of_programs(self, outs: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
+        """The results of a primitive of the engine, whose types the programs in its params say."""
+        return [out if dim is None else BatchTracer(
+            self, out, dim, _element_types.get((out.aval, dim))) for out, dim in zip(outs, dims)]
 
     def _compare(self, primitive: Primitive, args: tuple[Any, ...], types: Any,
                 params: dict[str, Any], pair: Any) -> Any:
