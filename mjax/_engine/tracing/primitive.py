@@ -24,6 +24,7 @@ from mjax._engine.tracing.registration import (
     check_platform,
     check_rule,
     check_rules,
+    has_fixed_arity,
     mark_derived,
     note_birth,
     note_owner,
@@ -111,10 +112,10 @@ class Primitive(Exceptions):
     """
 
     __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared",
-                 "compares_list", "compares_one", "comparisons", "derived",
+                 "comparisons", "derived",
                  "effectful", "exact_params", "executables", "foreign", "frame",
                  "free_batch", "free_jvp", "identity", "lowerings",
-                 "multiple_results", "name", "own_varying", "schema",
+                 "multiple_results", "name", "narrow", "own_varying", "schema",
                  "structural", "types", "types_cacheable", "used")
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
@@ -148,8 +149,9 @@ class Primitive(Exceptions):
     pretty: Rule | None
     users_rule: Rule | None
     compared: bool
-    compares_one: bool
-    compares_list: bool
+    #: Whether operands are too few for keys of their types to overflow the stack: whether the
+    #: abstract evaluation takes so many operands, except for engine primitives, which tell.
+    narrow: bool
     free_jvp: Rule | None
     free_batch: Rule | None
     identity: object
@@ -199,6 +201,7 @@ class Primitive(Exceptions):
         for field in "used", "applied":
             object.__setattr__(self, field, False)
         registry.add(self)
+        object.__setattr__(self, "narrow", self.own)
         sort_out(self)
         note_birth(self)
 
@@ -425,9 +428,12 @@ class Primitive(Exceptions):
             if (before := BEFORE.get(field)) in self.derived:
                 self.undefine(before)
         object.__setattr__(self, field, rule)
-        if field == "abstract_eval" and self.effectful is hasattr(rule, "adapts"):
-            self.effectful = not self.effectful
-            sort_out(self)
+        if field == "abstract_eval":
+            if not self.own:
+                object.__setattr__(self, "narrow", has_fixed_arity(rule))
+            if self.effectful is hasattr(rule, "adapts"):
+                self.effectful = not self.effectful
+                sort_out(self)
         elif field == "staging":  # Staging looks for the rule where it does not know the type.
             self.types = Unkept()
         note_owner(self, field, rule, derived)

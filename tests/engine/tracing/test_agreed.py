@@ -140,7 +140,6 @@ def test_a_primitive_may_turn_to_several_results():
     p.multiple_results = True
     p.def_abstract_eval(lambda x: [x, x])
     ad.primitive_jvps[p] = lambda primals, tangents: (primals * 2, [*tangents] * 2)
-    assert p.compares_list and not p.compares_one
     for _ in range(2):
         jaxpr = mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x,), (x,)))(X)
         assert len(jaxpr.out_avals) == 4
@@ -275,6 +274,17 @@ def test_operands_and_results_in_a_thread_of_little_stack(transform, several):
         threading.stack_size(before)
     thread.join()
     assert done
+
+
+def test_primitives_of_a_fixed_number_of_operands_are_narrow():
+    fixed, free = core.Primitive("of one operand"), core.Primitive("of any operands")
+    assert not fixed.narrow
+    fixed.def_abstract_eval(lambda x, *, by=1: x)
+    free.def_abstract_eval(lambda *xs: xs[0])
+    assert fixed.narrow and not free.narrow and lax.mul_p.narrow
+    assert not any(p.narrow for p in (lax.concatenate_p, lax.select_n_p, lax.after_all_p))
+    fixed.def_effectful_abstract_eval(lambda *xs: (xs[0], set()))
+    assert not fixed.narrow
 
 
 @pytest.mark.parametrize("number", [LONGEST - 1, LONGEST])
