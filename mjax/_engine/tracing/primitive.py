@@ -112,7 +112,7 @@ class Primitive(Exceptions):
     """
 
     __slots__ = (*_RULES, "__dict__", "__weakref__", "agreed", "applied", "compared",
-                 "comparisons", "derived",
+                 "compares_list", "compares_one", "comparisons", "derived",
                  "effectful", "exact_params", "executables", "foreign", "frame",
                  "free_batch", "free_jvp", "identity", "lowerings",
                  "multiple_results", "name", "narrow", "own_varying", "schema",
@@ -149,6 +149,8 @@ class Primitive(Exceptions):
     pretty: Rule | None
     users_rule: Rule | None
     compared: bool
+    compares_one: bool
+    compares_list: bool
     #: Whether operands are too few for keys of their types to overflow the stack: whether the
     #: abstract evaluation takes so many operands, except for engine primitives, which tell.
     narrow: bool

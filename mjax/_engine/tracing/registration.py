@@ -343,10 +343,14 @@ def sort_out(primitive: Any) -> None:
     """Sets what transformations ask of each application, so that they ask once.
 
     `compared`: whether results of its rules are compared with the abstract evaluation.
+    `compares_one`, `compares_list`: the same, and whether a result is one value or a list.
     `free_jvp`, `free_batch`: the rules, but None where effects have to be allowed before they run.
     """
+    compared, several = not primitive.own or bool(primitive.foreign), primitive.multiple_results
     free, assign = not primitive.effectful, object.__setattr__
-    assign(primitive, "compared", not primitive.own or bool(primitive.foreign))
+    assign(primitive, "compared", compared)
+    assign(primitive, "compares_one", compared and not several)
+    assign(primitive, "compares_list", compared and several)
     assign(primitive, "free_jvp", primitive.jvp if free else None)
     assign(primitive, "free_batch", (primitive.axis_batch or primitive.batch) if free else None)
 

@@ -140,6 +140,7 @@ def test_a_primitive_may_turn_to_several_results():
     p.multiple_results = True
     p.def_abstract_eval(lambda x: [x, x])
     ad.primitive_jvps[p] = lambda primals, tangents: (primals * 2, [*tangents] * 2)
+    assert p.compares_list and not p.compares_one
     for _ in range(2):
         jaxpr = mjax.make_jaxpr(lambda x: mjax.jvp(p.bind, (x,), (x,)))(X)
         assert len(jaxpr.out_avals) == 4
