@@ -203,7 +203,7 @@ class Primitive(Exceptions):
         for field in "used", "applied":
             object.__setattr__(self, field, False)
         registry.add(self)
-        object.__setattr__(self, "narrow", self.own)
+        object.__setattr__(self, "narrow", self.own and not multiple_results)
         sort_out(self)
         note_birth(self)
 

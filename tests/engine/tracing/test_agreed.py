@@ -249,6 +249,17 @@ def test_params_that_cannot_be_compared(error):
         assert mjax.grad(f)(1.0) == 1.0
 
 
+def in_a_thread_of_little_stack(run):
+    before, done = threading.stack_size(256 * 1024), []
+    try:
+        thread = threading.Thread(target=lambda: (run(), done.append(True)))
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
+    assert done
+
+
 @pytest.mark.parametrize("transform", [
     lambda f: mjax.vmap(f), lambda f: lambda x: mjax.jvp(f, (x,), (x,))], ids=["vmap", "jvp"])
 @pytest.mark.parametrize("several", [False, True])
@@ -259,22 +270,28 @@ def test_operands_and_results_in_a_thread_of_little_stack(transform, several):
         ([*primals], [*tangents]) if several else (primals[0], tangents[0]))
     batching.primitive_batchers[p] = lambda args, dims: (
         ([*args], [*dims]) if several else (args[0], dims[0]))
-    done = []
 
     def run():
         for number in 2, 8000:
             for _ in range(2):
                 mjax.make_jaxpr(transform(lambda x, n=number: p.bind(*[x] * n)))(X)
-        done.append(True)
 
-    before = threading.stack_size(256 * 1024)
-    try:
-        thread = threading.Thread(target=run)
-        thread.start()
-    finally:
-        threading.stack_size(before)
-    thread.join()
-    assert done
+    in_a_thread_of_little_stack(run)
+
+
+@pytest.mark.parametrize("p", [
+    lax.concatenate_p, lax.stack_p, lax.select_n_p, lax.optimization_barrier_p], ids=str)
+def test_primitives_of_the_engine_in_a_thread_of_little_stack(p):
+    params = {"dimension": 0} if p is lax.concatenate_p else {"axis": 0} if p is lax.stack_p else {}
+    which = [np.int32(0)] * (p is lax.select_n_p)
+    f = lambda x, n: p.bind(*which, *[x] * n, **params)
+
+    def run():
+        for number in 2, 8000:
+            for _ in range(2):
+                mjax.make_jaxpr(mjax.vmap(lambda x, n=number: f(x, n)))(X[None])
+
+    in_a_thread_of_little_stack(run)
 
 
 def test_primitives_of_a_fixed_number_of_operands_are_narrow():
