@@ -199,7 +199,7 @@ class BatchInterpreter(Interpreter):
                         and params in self.agreed[key]):
                     return results
             elif primitive.frame is not None and not primitive.compared:
-                return self.of_programs(out, dim)
+                return self._of_programs(out, dim)
         except Exception:
             if thread.interpreter is not self or "pair" not in locals():  # The rule raised it.
                 thread.interpreter = self
@@ -210,7 +210,7 @@ class BatchInterpreter(Interpreter):
             raise
         return self._compare(primitive, args, types, params, pair)
 
-    def of_programs(self, outs: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
+    def _of_programs(self, outs: Sequence[Any], dims: Sequence[Any]) -> list[Any]:
         """The results of a primitive of the engine, whose types the programs in its params say."""
         return [out if dim is None else BatchTracer(
             self, out, dim, _element_types.get((out.aval, dim))) for out, dim in zip(outs, dims)]
