@@ -1,9 +1,10 @@
 """What agreed with the abstract evaluation of a primitive, so that it is compared once.
 
 Tables go from types to the params for which results of these types agreed. Types are interned, so a
-lookup compares them by identity, in C. Keys are nested tuples, `(((), first), second)`: loops make
-them in half the time of one flat tuple. Params are few for the same types: a list compares them
-faster than a table hashes them. Tables are the entries of a `PlainCache`.
+lookup compares them by identity, in C. Keys of jvp and vmap are nested tuples, `(((), first),
+second)`: loops make them in half the time of one flat tuple. Others go from dict to dict
+(`note_beside`). Params are few for the same types: a list compares them faster than a table hashes
+them. Tables are the entries of a `PlainCache`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mjax._engine.base.util import forget_older_half
 Params = dict[str, Any]
 
 #: Applications with as many operands, or results, are compared each time: hashing their keys would
-#: recurse as deep, in C.
+#: recurse as deep, in C, without a limit. Python refuses to compare keys somewhat shorter.
 LONGEST = 1000
 
 
@@ -98,7 +99,7 @@ def note_beside(cache: PlainCache, operands: Sequence[Any], params: Params, kind
       operands: the operands. Nothing is noted if there are NumPy arrays or numbers among them, or
         as many as `LONGEST`.
       params: the params.
-      kind: tells apart those who note; not a type.
+      kind: the name of the rule, or the class of the list; never a type, which is a key beside it.
       found: what agreed: the type of the result, or the number of results.
     """
     if len(operands) >= LONGEST:

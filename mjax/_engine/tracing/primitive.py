@@ -115,7 +115,7 @@ class Primitive(Exceptions):
                  "compares_list", "compares_one", "comparisons", "derived",
                  "effectful", "exact_params", "executables", "foreign", "frame",
                  "free_batch", "free_jvp", "identity", "lowerings",
-                 "multiple_results", "name", "narrow", "own_varying", "schema",
+                 "multiple_results", "name", "_narrow", "own_varying", "schema",
                  "structural", "types", "types_cacheable", "used")
 
     #: Whether it calls a function that `bind` takes (`core.CallPrimitive`); none maps one.
@@ -151,9 +151,8 @@ class Primitive(Exceptions):
     compared: bool
     compares_one: bool
     compares_list: bool
-    #: Whether operands are too few for keys of their types to overflow the stack: whether the
-    #: abstract evaluation takes so many operands, except for engine primitives, which tell.
-    narrow: bool
+    #: Whether keys of types are short: the abstract evaluation takes a fixed number of operands.
+    _narrow: bool
     free_jvp: Rule | None
     free_batch: Rule | None
     identity: object
@@ -190,8 +189,8 @@ class Primitive(Exceptions):
         self.foreign: set[Any] = set()
         #: Whether the abstract evaluation gives effects, too.
         self.effectful: bool = False
-        #: Types of results and operands -> params for which they agree (`tracing.agreed`), and what
-        #: clears it with all programs.
+        #: Types of results and operands, as tuples or as dicts in dicts -> params for which they
+        #: agree (`tracing.agreed`), and what clears it with all programs.
         self.comparisons: PlainCache = PlainCache()
         self.agreed: dict[Any, Any] = self.comparisons.entries
         #: Stands for it in keys of tables that do not keep it alive.
@@ -203,7 +202,7 @@ class Primitive(Exceptions):
         for field in "used", "applied":
             object.__setattr__(self, field, False)
         registry.add(self)
-        object.__setattr__(self, "narrow", self.own and not multiple_results)
+        object.__setattr__(self, "_narrow", self.own and not self.multiple_results)
         sort_out(self)
         note_birth(self)
 
@@ -430,17 +429,16 @@ class Primitive(Exceptions):
             if (before := BEFORE.get(field)) in self.derived:
                 self.undefine(before)
         object.__setattr__(self, field, rule)
-        if field == "abstract_eval":
-            if not self.own:
-                object.__setattr__(self, "narrow", has_fixed_arity(rule))
-            if self.effectful is hasattr(rule, "adapts"):
-                self.effectful = not self.effectful
-                sort_out(self)
+        if field == "abstract_eval" and self.effectful is hasattr(rule, "adapts"):
+            self.effectful = not self.effectful
+            sort_out(self)
         elif field == "staging":  # Staging looks for the rule where it does not know the type.
             self.types = Unkept()
         note_owner(self, field, rule, derived)
         if field in ("impl", "abstract_eval") and field in self.foreign:
             self.exact_params = True
+            if field == "abstract_eval":
+                object.__setattr__(self, "_narrow", has_fixed_arity(rule))
         (self.derived.add if derived else self.derived.discard)(field)
         self._forget()
         return rule
@@ -452,6 +450,8 @@ class Primitive(Exceptions):
         object.__setattr__(self, field, None)
         if field == "staging":
             self.types = ProgramCache()
+        elif field == "abstract_eval":
+            object.__setattr__(self, "_narrow", False)
         self.foreign.discard(field)
         sort_out(self)
         self.derived.discard(field)

@@ -356,8 +356,8 @@ def sort_out(primitive: Any) -> None:
 
 
 def has_fixed_arity(rule: Any) -> bool:
-    """Whether a rule is a function of a fixed number of operands."""
-    code = getattr(innermost(rule), "__code__", None)
+    """Whether a rule is a function of a fixed number of operands, as far as its code says."""
+    code = getattr(written(rule), "__code__", None)
     return code is not None and not code.co_flags & inspect.CO_VARARGS
 
 

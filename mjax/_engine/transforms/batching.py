@@ -183,7 +183,7 @@ class BatchInterpreter(Interpreter):
             thread.interpreter = self
             out, dim = pair
             if not primitive.multiple_results:
-                if primitive.narrow or len(args) < LONGEST:
+                if primitive._narrow or len(args) < LONGEST:
                     known = self.agreed[types, out.aval, dim, dim.__class__]
                     if params in known:
                         return out if dim is None else BatchTracer(self, out, dim, known.made)
@@ -195,7 +195,7 @@ class BatchInterpreter(Interpreter):
                     key = key, aval, d, d.__class__  # 0.0 equals 0
                     results.append(o if d is None else BatchTracer(
                         self, o, d, _element_types.get((aval, d))))
-                if (len(out) == len(dim) < LONGEST and (primitive.narrow or len(args) < LONGEST)
+                if (len(out) == len(dim) < LONGEST and (primitive._narrow or len(args) < LONGEST)
                         and params in self.agreed[key]):
                     return results
             elif primitive.frame is not None and not primitive.compared:

@@ -127,13 +127,13 @@ class JVPInterpreter(Interpreter):
             thread.interpreter = self
             out, tangent = pair
             if primitive.compares_one:
-                if primitive.narrow or len(args) < LONGEST:
+                if primitive._narrow or len(args) < LONGEST:
                     aval = out.aval
                     if params in primitive.agreed[types, aval, tangent.aval]:
                         return out if type(tangent) is Zero else tracer_of(
                             self, out, tangent, aval)
             elif primitive.compares_list:
-                if primitive.narrow or len(args) < LONGEST:
+                if primitive._narrow or len(args) < LONGEST:
                     results, key = [], (types, out.__class__, tangent.__class__)
                     for o, t in zip(out, tangent):  # `strict` takes longer than `len`
                         aval = o.aval

@@ -64,7 +64,7 @@ class PartialEvalInterpreter(StageInterpreter):
                         if params in known["partial_eval"][out.aval]:
                             return out
                     except Exception:
-                        pass  # The first result of these types.
+                        pass  # Nothing was noted for these types.
                     check_values(primitive, "partial_eval", out, args, params)
                 elif primitive.multiple_results:
                     check_lists(primitive, "partial_eval", [out], None, "a list of results")

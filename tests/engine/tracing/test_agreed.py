@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import threading
 import weakref
@@ -296,16 +297,26 @@ def test_primitives_of_the_engine_in_a_thread_of_little_stack(p):
 
 def test_primitives_of_a_fixed_number_of_operands_are_narrow():
     fixed, free = core.Primitive("of one operand"), core.Primitive("of any operands")
-    assert not fixed.narrow
+    assert not fixed._narrow
     fixed.def_abstract_eval(lambda x, *, by=1: x)
     free.def_abstract_eval(lambda *xs: xs[0])
-    assert fixed.narrow and not free.narrow and lax.mul_p.narrow
-    assert not any(p.narrow for p in (lax.concatenate_p, lax.select_n_p, lax.after_all_p))
+    assert fixed._narrow and not free._narrow and lax.mul_p._narrow
+    assert not any(p._narrow for p in (lax.concatenate_p, lax.select_n_p, lax.after_all_p))
     fixed.def_effectful_abstract_eval(lambda *xs: (xs[0], set()))
-    assert not fixed.narrow
+    assert not fixed._narrow
+    fixed.def_abstract_eval(lambda x: x)
+    fixed.abstract_eval = None
+    assert not fixed._narrow
+
+    @functools.wraps(lambda x: x)
+    def hidden(*xs):
+        return xs[0]
+
+    fixed.def_abstract_eval(hidden)
+    assert not fixed._narrow
 
 
-@pytest.mark.parametrize("number", [LONGEST - 1, LONGEST])
+@pytest.mark.parametrize("number", [400, LONGEST - 1, LONGEST])
 @pytest.mark.parametrize("several", [False, True])
 def test_a_rule_of_many_operands_that_is_wrong_later(several, number):
     wrong = []
