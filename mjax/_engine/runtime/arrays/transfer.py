@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.errors import LazyTypeError
-from mjax._engine.base.folding import boundary
+from mjax._engine.base.folding import boundary, fold
 from mjax._engine.base.signatures import T
 from mjax._engine.base.sockets import sockets
 from mjax._engine.base.thread import thread
 from mjax._engine.base.util import BoundedCache
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.mesh import PartitionSpec
-from mjax._engine.ir.pytree import tree_flatten, tree_map
+from mjax._engine.ir.pytree import registry, tree_flatten, tree_map
 from mjax._engine.ir.token_types import abstract_token
 from mjax._engine.ir.types import AbstractValue, ShapedArray, typeof
 from mjax._engine.primitives.shapes import copy_p
@@ -441,7 +441,6 @@ def _on_host(leaf: Any) -> Any:
     return np.asarray(leaf)
 
 
-@boundary
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed; returns the tree.
 
@@ -460,15 +459,21 @@ def block_until_ready(x: T) -> T:
       >>> mjax.block_until_ready({"x": jnp.arange(3)})
       {'x': Array([0, 1, 2], dtype=int32)}
     """
-    leaves = [x] if type(x) is Array else tree_flatten(x)[0]
-    buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array or is_array(leaf)]
     try:
-        if sockets.watch is not None:
-            for buffer in buffers:
-                sockets.watch.poll(buffer.is_ready, "Reading a value")
-        shim.block_until_ready(buffers)
+        buffers = []
+        for leaf in [x] if type(x) is Array else registry.flatten(x, None)[0]:
+            if type(leaf) is Array or is_array(leaf):
+                buffers.append(leaf._buffer)
+        try:
+            if sockets.watch is not None:
+                for buffer in buffers:
+                    sockets.watch.poll(buffer.is_ready, "Reading a value")
+            shim.block_until_ready(buffers)
+        except Exception as error:
+            raise_original(error)
+            explain_memory(error)
+            raise
     except Exception as error:
-        raise_original(error)
-        explain_memory(error)
+        fold(error)
         raise
     return x
