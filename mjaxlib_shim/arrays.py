@@ -40,6 +40,7 @@ __all__ = [
     "putter",
     "replicated_shard",
     "result_handler",
+    "scalar_putter",
     "shards",
     "single_device_sharding",
     "to_numpy",
@@ -156,6 +157,35 @@ if gates.ENABLE_X64.open:
             aval, sharding, [value], devices, True, force, semantics, True
         )
 
+    def scalar_putter(aval: Any, sharding: Any, device: Any) -> Callable[[Any], Any]:
+        """`putter` for Python's bools, ints and floats, which C++ reads itself.
+
+        Args:
+          aval: the type of the arrays, of shape () and of the dtype that these scalars have with
+            64 bits, or with 32.
+          sharding: the sharding of the results.
+          device: the device.
+
+        Returns:
+          `scalar -> Buffer`. A float too large for its dtype becomes an infinity.
+
+        Raises:
+          RuntimeError: the function is called with an int that does not fit the dtype.
+
+        Example:
+          >>> from mjaxlib_shim import arrays, client, shardings
+          >>> device = client.client_for("cpu").local_devices()[0]
+          >>> aval = arrays.PlainAval((), np.dtype("float32"))
+          >>> put = arrays.scalar_putter(aval, shardings.single_device_sharding(device), device)
+          >>> arrays.to_numpy(put(1.5))
+          array(1.5, dtype=float32)
+        """
+        (force, semantics), devices = _COPY["during_call"], [device]
+        wide = aval.dtype.itemsize == 8
+        return lambda value: _device_put(
+            aval, sharding, [value], devices, True, force, semantics, wide
+        )
+
     def put_shards(
         values: Sequence[np.ndarray[Any, Any]],
         aval: Any,
@@ -223,6 +253,10 @@ else:
     def putter(aval: Any, sharding: Any, device: Any) -> Callable[[np.ndarray[Any, Any]], Any]:
         """See the newer form above."""
         return lambda value: put(value, aval, sharding, device)
+
+    def scalar_putter(aval: Any, sharding: Any, device: Any) -> Callable[[Any], Any]:
+        """See the newer form above."""
+        return lambda value: put(np.asarray(value, aval.dtype), aval, sharding, device)
 
     def put_shards(
         values: Sequence[np.ndarray[Any, Any]],

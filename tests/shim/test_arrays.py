@@ -54,6 +54,18 @@ def test_64_bits_stay(put, dtype):
     np.testing.assert_array_equal(result, big)
 
 
+@pytest.mark.parametrize("dtype, values", [
+    ("bool", [True, False]), ("int32", [7, -(2**31), 2**31 - 1]), ("int64", [2**31, -(2**63)]),
+    ("float32", [0.1, -0.0, np.inf, np.nan, 1e-45]), ("float64", [0.1, 1e300, 5e-324])])
+def test_python_scalars(device, dtype, values):
+    aval = PlainAval((), np.dtype(dtype))
+    put = arrays.scalar_putter(aval, single_device_sharding(device), device)
+    for value in values:
+        result = to_numpy(put(value))
+        assert result.dtype == dtype and result.shape == ()
+        assert result.tobytes() == np.asarray(value, dtype).tobytes()
+
+
 @pytest.mark.skipif(gates.ENABLE_X64.open, reason="x64 is passed per call")
 def test_64_bits_stay_whatever_the_thread_says(put):
     from mjaxlib_shim.native import ext

@@ -37,8 +37,11 @@ from mjax._engine.tracing.user_types import Packed, lowered
 from mjaxlib_shim import arrays as shim
 from mjaxlib_shim import guards
 
-#: (type, value, settings) of scalars -> Array: `x * 2.0` transfers 2.0 once.
+#: (type, value, settings) of scalars -> Array: `x * 2.0` in a loop transfers 2.0 twice.
 _scalars = BoundedCache(1024)
+#: Keys of scalars that were transferred. They are kept when they come again: those of a count or
+#: of a rate that decays never do.
+_seen: set[Any] = set()
 
 
 class _Shared:
@@ -158,15 +161,23 @@ def host(value: np.ndarray[Any, Any]) -> tuple[Callable[[Any], Any], Placement]:
         put if as_it_is else lambda value: put(converted(value, aval)), placement))
 
 
-def _to_default_device(aval: ShapedArray) -> tuple[Callable[[Any], Any], Placement]:
-    """The function that transfers NumPy arrays of the dtype of a type, and their placement."""
+def _to_default_device(aval: ShapedArray, putter: Callable[..., Any] = shim.putter
+                       ) -> tuple[Callable[[Any], Any], Placement]:
+    """The function that transfers NumPy arrays of the dtype of a type, and their placement; with
+    another `putter` it transfers other values."""
     sharding = SingleDeviceSharding(default_device())
-    return (shim.putter(buffer_aval(aval), sharding.native, sharding.device),
+    return (putter(buffer_aval(aval), sharding.native, sharding.device),
             placement_of(aval, sharding, False))
 
 
+def _numpy_putter(aval: Any, *place: Any) -> Callable[[Any], Any]:
+    """`shim.putter` for NumPy's scalars."""
+    put_array = shim.putter(aval, *place)
+    return lambda value: put_array(np.asarray(value, aval.dtype))
+
+
 _hosts = BoundedCache()
-#: (type, settings) of scalars -> dtype, the function that transfers them, their placement.
+#: (type, settings) of scalars -> the function that transfers them, and their placement.
 _kinds = BoundedCache()
 
 
@@ -177,7 +188,7 @@ def forget_devices() -> None:
 
 
 def from_scalar(value: Any, text: str | None = None) -> Array:
-    """A Python or NumPy scalar as an array that all uses share.
+    """A Python or NumPy scalar as an array that all uses but the first share.
 
     Args:
       value: the scalar.
@@ -186,16 +197,21 @@ def from_scalar(value: Any, text: str | None = None) -> Array:
     # The sign of a zero is not part of equality: zeros are told apart by their texts.
     key = (type(value), text or value or str(value), thread.settings)
     known = _scalars.get(key)
-    if known is None or known._buffer.is_deleted():
-        # It is transferred once for all uses, so transfer guards do not apply.
-        if guards.is_guarded("host_to_device"):
-            with guards.unguarded():
-                known = own_scalar(value)
-        else:
-            known = own_scalar(value)
-        if value == value:  # NaN never finds its own entry
-            _shared.add(_scalars.put(key, known))
-    return known
+    if known is not None and not known._buffer.is_deleted():
+        return known
+    # Sharing is the engine's choice, so transfer guards do not apply to any use.
+    if guards.is_guarded("host_to_device"):
+        with guards.unguarded():
+            made = own_scalar(value)
+    else:
+        made = own_scalar(value)
+    if key not in _seen:
+        if len(_seen) >= 1024:
+            _seen.clear()
+        _seen.add(key)
+    elif value == value:  # NaN never finds its own entry
+        _shared.add(_scalars.put(key, made))
+    return made
 
 
 def own_scalar(value: Any) -> Array:
@@ -208,9 +224,13 @@ def own_scalar(value: Any) -> Array:
     known = _kinds.get(key)
     if known is None:
         aval = typeof(value)
-        known = _kinds.put(key, (aval.dtype, *_to_default_device(aval)))
-    dtype, put, placement = known
-    return Array(put(np.asarray(value, dtype)), placement)
+        if kind in dtypes.PYTHON_SCALARS:
+            put, placement = _to_default_device(aval, shim.scalar_putter)
+        else:
+            put, placement = _to_default_device(aval, _numpy_putter)
+        known = _kinds.put(key, (put, placement))
+    put, placement = known
+    return Array(put(value), placement)
 
 
 def _own(value: Any) -> Any:

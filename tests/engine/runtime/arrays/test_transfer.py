@@ -10,6 +10,7 @@ import pytest
 import mjax
 import mjax.numpy as jnp
 from mjax import lax
+from mjax._engine.ir.types import typeof
 from mjax._engine.runtime.arrays.transfer import to_array, unshared
 from mjax.dtypes import float0
 from mjaxlib_shim import guards
@@ -132,11 +133,22 @@ def test_block_until_ready_gives_the_tree():
     assert mjax.block_until_ready(tree) is tree and tree["a"].is_ready()
 
 
-def test_scalars_are_transferred_once():
-    assert to_array(2.5) is to_array(2.5) and to_array(2.5) is not to_array(np.float32(2.5))
+def test_scalars_that_come_again_are_shared():
+    first = to_array(2.5)
+    assert to_array(2.5) is to_array(2.5) is not first
+    assert to_array(2.5) is not to_array(np.float32(2.5))
     assert to_array(2.5, shared=False) is not to_array(2.5)
     zero, minus = lax.neg(0.0), lax.neg(-0.0)
     assert np.signbit(zero) and not np.signbit(minus)
+
+
+def test_scalars_that_are_new_each_time_are_not_kept():
+    """A count, or a rate that decays, would push out the scalars that are used again."""
+    to_array(0.375)
+    kept = to_array(0.375)
+    for i in range(5000):
+        to_array(i + 0.625)
+    assert to_array(0.375) is kept
 
 
 def test_scalars_of_all_values_have_the_type_that_they_have_alone():
@@ -144,10 +156,11 @@ def test_scalars_of_all_values_have_the_type_that_they_have_alone():
               np.bool_(False), np.float16(4), np.int64(5), 2j]
     for wide in (False, True):
         with mjax.enable_x64(wide):
-            for value in [*values, *([2**40, -(2**63)] if wide else [])]:
-                shared, own = to_array(value), to_array(value, shared=False)
-                assert shared.aval == own.aval and not shared.committed
-                np.testing.assert_array_equal(shared, own)
+            for value in [*values, *([2**40, -(2**63), 1e300] if wide else [])]:
+                arrays = to_array(value), to_array(value), to_array(value, shared=False)
+                for array in arrays:
+                    assert array.aval == typeof(value) and not array.committed
+                    np.testing.assert_array_equal(array, np.asarray(value, array.dtype))
             with pytest.raises(OverflowError):
                 to_array(2**63 if wide else 2**31)
 
@@ -171,8 +184,10 @@ def test_guards_do_not_apply_to_shared_scalars():
 
 def test_scalars_stay_shared_as_long_as_they_live():
     """Also after the cache forgot them, or a result could be an array that a program holds."""
+    to_array(0.125)
     held, given = to_array(0.125), mjax.device_put(X)
     for i in range(5000):
+        to_array(i + 0.25)
         to_array(i + 0.25)
     assert to_array(0.125) is not held
     assert unshared(held) is not held and unshared(given) is given
