@@ -481,9 +481,12 @@ def block_until_ready(x: T) -> T:
     """
     try:
         buffers = []
-        for leaf in [x] if type(x) is Array else registry.flatten(x, None)[0]:
-            if type(leaf) is Array or is_array(leaf):
-                buffers.append(leaf._buffer)
+        for part in x if type(x) is tuple else (x,):  # the commonest results need no flattening
+            if type(part) is Array:
+                buffers.append(part._buffer)
+            else:
+                buffers += [leaf._buffer for leaf in registry.flatten(part, None)[0]
+                            if type(leaf) is Array or is_array(leaf)]
         try:
             if sockets.watch is not None:
                 for buffer in buffers:

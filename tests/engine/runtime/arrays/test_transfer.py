@@ -129,8 +129,15 @@ def test_get_of_traced_values_gives_them_back():
 
 
 def test_block_until_ready_gives_the_tree():
-    tree = {"a": lax.add(X, X), "b": 1, "c": None}
-    assert mjax.block_until_ready(tree) is tree and tree["a"].is_ready()
+    x, y, z = (lax.add(X, X) for _ in range(3))
+    for tree in (x, {"a": x, "b": 1, "c": None}, (x, y), [x, (y,)], (x, {"a": [y, 2.0]}, None, (z,)),
+                 (), 3, None):
+        assert mjax.block_until_ready(tree) is tree
+    assert x.is_ready() and y.is_ready() and z.is_ready()
+    z.delete()
+    for tree in (z, (x, z), (x, {"a": [y, z]})):
+        with pytest.raises(RuntimeError, match="deleted"):
+            mjax.block_until_ready(tree)
 
 
 def test_scalars_that_come_again_are_shared():
