@@ -130,7 +130,8 @@ def test_get_of_traced_values_gives_them_back():
 
 def test_block_until_ready_gives_the_tree():
     x, y, z = (lax.add(X, X) for _ in range(3))
-    for tree in (x, {"a": x, "b": 1, "c": None}, (x, y), [x, (y,)], (x, {"a": [y, 2.0]}, None, (z,)),
+    for tree in (x, {"a": x, "b": 1, "c": None}, (x, y), [x, (y,)],
+                 (x, {"a": [y, 2.0]}, None, (z,)),
                  (), 3, None):
         assert mjax.block_until_ready(tree) is tree
     assert x.is_ready() and y.is_ready() and z.is_ready()
