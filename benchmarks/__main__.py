@@ -111,6 +111,10 @@ def main() -> None:
     if options.devices:
         # XLA reads it at the first client.
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {devices.FLAG}"
+    if options.functions and hasattr(os, "sched_setaffinity"):
+        # Before the first client: on several cores, XLA's threads make runs of a few microseconds
+        # differ by a half from process to process.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     alone = options.programs or options.functions
     rows = devices.ROWS if options.devices else [] if alone else [IMPORT, *ROWS]
     if options.rows:

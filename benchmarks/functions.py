@@ -3,7 +3,7 @@
 They have four goals. An eager call takes at most JAX's time. Tracing takes 0.2 of it as a geometric
 mean and 0.35 at most. All compiled programs together have at most JAX's instructions, and each at
 most 1.15 times as many. Running takes at most 1.05 of JAX's time. The first goal measures the front
-end, the third the programs for XLA.
+end, the third the programs for XLA. The process has one core, if the system can hold it to one.
 """
 
 from __future__ import annotations

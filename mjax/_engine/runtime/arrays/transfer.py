@@ -72,6 +72,7 @@ class _Shared:
         return reference is not None and reference() is array
 
 
+_flatten = registry.flatten
 _shared = _Shared()
 _COMPLEX = frozenset({complex, np.complex64, np.complex128})
 #: Types of scalars without a hash, which arrays do not hold either.
@@ -480,13 +481,13 @@ def block_until_ready(x: T) -> T:
       {'x': Array([0, 1, 2], dtype=int32)}
     """
     try:
-        buffers = []
-        for part in x if type(x) is tuple else (x,):  # the commonest results need no flattening
+        kind, buffers = type(x), []
+        # The commonest results are not flattened.
+        for part in (x,) if kind is Array else x if kind is tuple else _flatten(x, None)[0]:
             if type(part) is Array:
                 buffers.append(part._buffer)
             else:
-                buffers += [leaf._buffer for leaf in registry.flatten(part, None)[0]
-                            if type(leaf) is Array or is_array(leaf)]
+                buffers += [leaf._buffer for leaf in _flatten(part, None)[0] if is_array(leaf)]
         try:
             if sockets.watch is not None:
                 for buffer in buffers:
