@@ -256,7 +256,13 @@ else:
 
     def scalar_putter(aval: Any, sharding: Any, device: Any) -> Callable[[Any], Any]:
         """See the newer form above."""
-        return lambda value: put(np.asarray(value, aval.dtype), aval, sharding, device)
+
+        def put_scalar(value: Any) -> Any:
+            array = np.empty((), aval.dtype)
+            memoryview(array.data)[...] = value  # rounds to infinity without a warning
+            return put(array, aval, sharding, device)
+
+        return put_scalar
 
     def put_shards(
         values: Sequence[np.ndarray[Any, Any]],

@@ -22,7 +22,7 @@ from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, own_scala
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjaxlib_shim import trees
 
-#: The key of a call, and the arguments of its program: buffers, and NumPy arrays as they are.
+#: The key of a call, and the arguments of its program: buffers, and host values as they are.
 Keyed = tuple[tuple[Any, ...], Sequence[Any]]
 #: Takes apart the arguments of a call; None if it has another form. Given are the first two
 #: positional ones or `NOT_GIVEN`, the others, and those by name.
@@ -69,11 +69,11 @@ class _Text:
     """The text of a taker under construction.
 
     Attributes:
-      scalar: the name of the function that makes arrays of scalars.
+      scalar: the name of the function that makes arrays of scalars; empty: they stay as they are.
     """
 
     def __init__(self) -> None:
-        self.scalar = "from_scalar"
+        self.scalar = ""
         self.lines: list[str] = []
         self.key = ["form"]
         self.values: list[str] = []
@@ -141,8 +141,13 @@ class _Text:
             self.values.append(name)
         elif kind in SCALARS:
             self.require(f"type({name}) is {self.constant(kind)}")
-            self.write(f"{name} = {self.scalar}({name})")
-            self.leaf(name)
+            if self.scalar:
+                self.write(f"{name} = {self.scalar}({name})")
+                self.leaf(name)
+                return
+            if kind is int:  # others may not have the default dtype
+                self.require(f"-2147483648 <= {name} <= 2147483647")
+            self.values.append(name)
         elif kind is tuple or kind is list or _is_namedtuple(kind):
             self.require(f"type({name}) is {self.constant(kind)}")
             for element, part in zip(self.unpack(name, len(value)), value):
@@ -210,16 +215,21 @@ def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[i
     try:
         text.require(f"len(kwargs) == {len(kwargs)}" if kwargs else "not kwargs")
         for i, (name, value) in enumerate(zip(text.positional(len(args)), args)):
-            text.scalar = "own_scalar" if i in donated else "from_scalar"
+            text.scalar = _scalar_maker(i, donated)
             (text.static if i in places else text.tree)(name, value)
         for key in sorted(kwargs):
             name = text.variable()
             text.write(f"{name} = kwargs[{text.constant(key)}]")
-            text.scalar = "own_scalar" if key in donated else "from_scalar"
+            text.scalar = _scalar_maker(key, donated)
             (text.static if key in names else text.tree)(name, kwargs[key])
     except _Unknown:
         return None
     return text.taker()
+
+
+def _scalar_maker(argument: int | str, donated: Collection[int | str]) -> str:
+    """The name of the function that makes arrays of the scalars in an argument."""
+    return "own_scalar" if argument in donated else "from_scalar" if donated else ""
 
 
 # ---- results ---------------------------------------------------------------------------

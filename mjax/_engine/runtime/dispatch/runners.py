@@ -108,6 +108,8 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
         of_buffers = runner_of(execute, placements, names, out_tree)
         if donated:
             of_buffers = before_donating(of_buffers, names, kept, donated)
+        elif len(program.devices) == 1 and program.platform == "cpu":
+            of_buffers.stages = True  # type: ignore[attr-defined]
         return Runners(lambda *args: of_buffers([*map(buffer_of, args)]), of_buffers)
     compute = _general_runner(loaded, execute, placements, constants)
     if donated:

@@ -23,14 +23,17 @@ from mjax._engine.base.util import NOT_GIVEN, exact
 from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.donation import explain_failure
-from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host, own_scalar
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, own_scalar
 from mjax._engine.runtime.dispatch.forms import Keyed, Taker, taker_of
+from mjax._engine.runtime.dispatch.host_arguments import is_host_value, with_host_values
 from mjax._engine.runtime.dispatch.runners import Runners
 from mjax._engine.runtime.effects.pending import PendingArray
 from mjax._engine.tracing.evaluate import evaluation
 
 _flatten = registry.flatten
 placement_of = operator.attrgetter("_placement")
+#: In place of the parts of a function that returns one array.
+_NOT_ONE = (None, None, None)
 #: The most forms of calls of one function.
 _MOST_FORMS = 8
 
@@ -136,7 +139,7 @@ class ShortCalls:
                     values = x._buffer, y._buffer
                 elif not kwargs and y is NOT_GIVEN and type(x) is host:
                     key = x.dtype, x.shape
-                    values = x,
+                    values = [x]
                 else:
                     taken = takers[0](x, y, args, kwargs)
                     key, values = (of_other_form(x, y, args, kwargs) if taken is None else taken)
@@ -238,16 +241,11 @@ class ShortCalls:
         """
         settings = thread.settings
         first = self.known.entries.get(key)
-        puts = [(i, host(value)[0]) for i, value in enumerate(values) if type(value) is np.ndarray]
-        execute, *others = getattr(run, "one", (None, None, None))
-        if puts:
-            hosted = _with_hosted(run, puts, len(values))
-            if execute is not None:
-                hosted.names = run.names  # type: ignore[attr-defined]
-                execute = _with_hosted(execute, puts, len(values))
-            run = hosted
+        parts = getattr(run, "one", _NOT_ONE)
+        if any(map(is_host_value, values)):
+            run, parts = with_host_values(run, values), _NOT_ONE
         self.known.put(key if first is None or first[0] is settings else (settings, key),
-                       (settings, run, execute, *others))
+                       (settings, run, *parts))
 
 
 class _Nothing:
@@ -289,26 +287,3 @@ def _keyed(head: tuple[Any, ...], leaves: Sequence[Any], shared: bool) -> Keyed 
         key.append(leaf._placement)
         values.append(leaf._buffer)
     return tuple(key), values
-
-
-def _with_hosted(run: Callable[..., Any], puts: Sequence[tuple[int, Callable[[Any], Any]]],
-                 count: int) -> Any:
-    """A function of buffers, and of NumPy arrays in some places.
-
-    Args:
-      run: a function of buffers.
-      puts: these places, and the functions that transfer the arrays.
-      count: the number of buffers and arrays.
-    """
-    (first, put_first), *others = puts
-    if count == 1:
-        return lambda values: run((put_first(values[0]),))
-
-    def hosting(values: list[Any]) -> Any:
-        # The list belongs to this call.
-        values[first] = put_first(values[first])
-        for i, put in others:
-            values[i] = put(values[i])
-        return run(values)
-
-    return hosting

@@ -1,0 +1,147 @@
+"""Host values among the arguments of short calls: NumPy arrays, and Python's and NumPy's scalars.
+
+A transfer takes jaxlib 3 µs, as long as a small program. So programs on a CPU read small values
+from staging buffers: memory of the device that a call writes, and that the next call may write once
+the results of this one are computed. No result shares it, because programs copy arguments that they
+return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mjax._engine.ir.pytree import registry
+from mjax._engine.runtime.arrays.array import Array
+from mjax._engine.runtime.arrays.placement import Placement
+from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host, own_scalar
+from mjaxlib_shim import guards
+from mjaxlib_shim.memory import writable_view
+
+#: Takes buffers of all arguments to the results.
+Run = Callable[[list[Any]], Any]
+#: The most bytes of a staging buffer; the transfer of a larger array is mostly its copy.
+_MOST_BYTES = 2**14
+_flatten = registry.flatten
+_is_guarded = guards.is_guarded
+
+
+def is_host_value(value: Any) -> bool:
+    """Whether a value is not on a device yet."""
+    return type(value) is np.ndarray or type(value) in SCALARS
+
+
+def with_host_values(run: Run, values: Sequence[Any]) -> Run:
+    """A function like `run` that takes host values in some places. It changes the list it is given.
+
+    Args:
+      run: a function of the list of the buffers of all arguments.
+      values: arguments of a call: buffers, and host values in these places.
+
+    Values are written to staging buffers if `run` has an attribute `stages`: it runs on a CPU, and
+    has read all arguments when its results are computed.
+    """
+    stages = hasattr(run, "stages")
+    places = [(i, *_transfer_of(value)) for i, value in enumerate(values) if is_host_value(value)]
+    puts = [(i, put) for i, put, _ in places]
+
+    def transferred(values: list[Any]) -> Any:
+        for i, put in puts:
+            values[i] = put(values[i])
+        return run(values)
+
+    small = [(i, value, placement) for (i, _, placement), value in zip(
+        places, filter(is_host_value, values)) if stages and _fits(placement)]
+    if not small:
+        return transferred
+    return _staged(run, transferred, small, [(i, put) for i, put in puts
+                                             if i not in {j for j, _, _ in small}])
+
+
+def _transfer_of(value: Any) -> tuple[Callable[[Any], Any], Placement]:
+    """The function that transfers values of the type of this one, and their placement."""
+    if type(value) is np.ndarray:
+        return host(value)
+    return (lambda value: from_scalar(value)._buffer), from_scalar(value)._placement
+
+
+def _fits(placement: Placement) -> bool:
+    """Whether a value can be written to a staging buffer: NumPy's own dtypes are as on devices."""
+    aval = placement.aval
+    return bool(aval.dtype.isbuiltin == 1 and aval.dtype.kind in "biufc"
+                and 0 < aval.size * aval.dtype.itemsize <= _MOST_BYTES)
+
+
+def _staged(run: Run, transferred: Run, small: Sequence[tuple[int, Any, Placement]],
+            puts: Sequence[tuple[int, Callable[[Any], Any]]]) -> Run:
+    """`with_host_values` for programs that read some of them from staging buffers.
+
+    Args:
+      run, transferred: the function of buffers, and the one that transfers all values.
+      small: the places of the others, with values of their types, and their placements.
+      puts: the places of values that are transferred, and the functions that do.
+    """
+    #: Lists of (place, memory, buffer), which no call uses.
+    free: list[list[tuple[int, Any, Any]]] = []
+    take, give_back = free.pop, free.append
+    is_ready = _is_ready if hasattr(run, "one") else _are_ready
+    owners = [(i, _own_buffer if type(value) in SCALARS else host(value)[0],
+               type(value) in (bool, int, float), placement.aval) for i, value, placement in small]
+
+    def staged(values: list[Any]) -> Any:
+        try:
+            slots = take()
+        except IndexError:
+            return first(values)
+        if _is_guarded("host_to_device"):  # jaxlib logs or refuses transfers
+            give_back(slots)
+            return transferred(values)
+        for i, memory, buffer in slots:
+            memory[...] = values[i]
+            values[i] = buffer
+        for i, put in puts:
+            values[i] = put(values[i])
+        result = run(values)
+        if is_ready(result):
+            give_back(slots)
+        return result
+
+    def first(values: list[Any]) -> Any:
+        """Transfers the values to buffers that become staging buffers."""
+        for i, put in puts:
+            values[i] = put(values[i])
+        for i, put, _, _ in owners:
+            values[i] = put(values[i])
+        buffers = list(values)
+        result = run(values)
+        if is_ready(result):
+            give_back([(i, _memory_of(buffers[i], aval, python), buffers[i])
+                       for i, _, python, aval in owners])
+        return result
+
+    return staged
+
+
+def _is_ready(result: Array) -> bool:
+    """Whether the only result of a program is computed."""
+    return bool(result._buffer.is_ready())
+
+
+def _are_ready(results: Any) -> bool:
+    """Whether all results of a program are computed."""
+    return all([result._buffer.is_ready() for result in _flatten(results, None)[0]])
+
+
+def _own_buffer(value: Any) -> Any:
+    """A scalar in a buffer of its own; guards do not apply, as in `from_scalar`."""
+    with guards.unguarded():
+        return own_scalar(value)._buffer
+
+
+def _memory_of(buffer: Any, aval: Any, python: bool) -> Any:
+    """The memory of a buffer. That of a Python scalar is a memoryview, which rounds floats to
+    infinity without a warning, as the transfer does."""
+    memory = writable_view(buffer, aval.shape, aval.dtype)
+    return memoryview(memory.data) if python else memory

@@ -1,0 +1,180 @@
+"""NumPy arrays and scalars as arguments of short calls: staging buffers, and when they are free."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import mjax
+import mjax.numpy as jnp
+from mjax import lax
+from mjax._engine.runtime.dispatch import host_arguments
+from mjaxlib_shim import arrays as shim
+
+X = np.arange(3, dtype=np.float32)
+
+
+@pytest.fixture
+def transfers(monkeypatch):
+    """The values that jaxlib was given to transfer."""
+    values, put = [], shim._device_put
+
+    def counted(aval, sharding, xs, *others):
+        values.extend(xs)
+        return put(aval, sharding, xs, *others)
+
+    monkeypatch.setattr(shim, "_device_put", counted)
+    return values
+
+
+def heavy(m):
+    for _ in range(4):
+        m = lax.mul(m @ m, np.float32(1e-3))
+    return m
+
+
+# ---- results ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x, lambda x: (x, x), lambda x: x.reshape(1, -1), lambda x: [x[:2], {"a": x}],
+    lambda x: x + 1, lambda x: (lax.neg(x), 1.0)], ids=str)
+def test_results_keep_their_values_when_arguments_change(f):
+    compiled, x, results = mjax.jit(f), X.copy(), []
+    for i in range(8):
+        x[:] = i
+        results.append((mjax.tree.leaves(compiled(x)), np.full(3, i, np.float32)))
+    for leaves, was in results:
+        for ours, theirs in zip(leaves, mjax.tree.leaves(f(was)), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_scalars_of_all_kinds():
+    f = mjax.jit(lambda x, y: (x, y))
+    columns = [[True, False, True, False], [1, -(2**31), 2**31 - 1, 0], [0.5, -0.0, np.inf, np.nan],
+               np.float32([1, 2, 3, 4]), np.int8([-128, 3, 127, 0]), np.float64([1, -0.0, 1e30, 2]),
+               np.bool_([True, False, True, True]), np.float16([1, 2, -0.0, 4])]
+    for wide in (False, True):
+        with mjax.enable_x64(wide):
+            for column in columns:
+                for value in [*column, *column]:
+                    x, y = f(X, value)
+                    np.testing.assert_array_equal(x, X)
+                    expected = jnp.asarray(value)
+                    assert y.aval == expected.aval
+                    assert np.asarray(y).tobytes() == np.asarray(expected).tobytes()
+            for value in (2**31, -(2**31) - 1, 5):
+                if wide or value == 5:
+                    assert int(f(X, value)[1]) == value
+                else:
+                    with pytest.raises(OverflowError):
+                        f(X, value)
+
+
+def test_floats_too_large_are_infinite_without_a_warning():
+    f = mjax.jit(lambda x, y: x * y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value, expected in ((1.0, X + 1), (1e300, [np.inf] * 3), (-1e300, [-np.inf] * 3)) * 3:
+            np.testing.assert_array_equal(f(X + 1, value), expected)
+
+
+def test_arrays_of_many_kinds():
+    f = mjax.jit(lambda x: x)
+    views = [np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(5)[::-1], np.float32(3)[None],
+             np.zeros((0, 3)), np.ones((100, 100)), np.arange(3, dtype=">i4"), np.array([1j, 2]),
+             np.array([True, False]), np.arange(4, dtype=jnp.bfloat16), np.arange(4, dtype=jnp.int4)]
+    for value in views:
+        for _ in range(4):
+            ours = f(value)
+            np.testing.assert_array_equal(np.asarray(ours, value.dtype), value)
+            value = value.copy() if value.size else value
+            value[...] = value + value if value.dtype != bool else ~value
+
+
+def test_the_caller_may_change_an_array_while_a_program_runs():
+    f = mjax.jit(lambda x, m: (heavy(m)[0, 0] * 0 + x, heavy(m)))
+    m = jnp.asarray(np.ones((300, 300), np.float32))
+    x, results = X.copy(), []
+    for i in range(20):
+        x[:] = i
+        results.append(f(x, m)[0])
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, np.full(3, i, np.float32))
+
+
+def test_threads_do_not_share_a_buffer():
+    f, wrong = mjax.jit(lambda x, y: x + y), []
+
+    def work(n):
+        x = X.copy()
+        for i in range(300):
+            x[:] = n * 1000 + i
+            out = np.asarray(f(x, float(n)))
+            if not (out == n * 1001 + i).all():
+                wrong.append((n, i, out))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- transfers -------------------------------------------------------------------------
+
+
+def test_calls_write_one_buffer_again_and_again(transfers):
+    f, x = mjax.jit(lambda x, y, z: x + y + z), jnp.asarray(X)
+    for i in range(4):
+        f(X, 0.5 + i, x)
+    before = len(transfers)
+    for i in range(10):
+        np.testing.assert_array_equal(f(X + i, 0.25 * i, x), 2 * X + 1.25 * i)
+    assert len(transfers) == before
+
+
+def test_large_arrays_are_transferred(transfers):
+    f, large = mjax.jit(lambda x, y: x + y), np.zeros(host_arguments._MOST_BYTES // 4 + 1, "float32")
+    for i in range(6):
+        np.testing.assert_array_equal(f(large, float(i)), large + i)
+    assert sum(x is large for x in transfers) == 6
+
+
+def test_a_buffer_that_may_still_be_read_is_not_written(monkeypatch):
+    """The result says when, and a program that is never done gets new buffers."""
+    written = []
+    monkeypatch.setattr(host_arguments, "_is_ready", lambda result: False)
+    monkeypatch.setattr(host_arguments, "writable_view", lambda *args: written.append(args))
+    f = mjax.jit(lambda x: x + 1)
+    for i in range(5):
+        np.testing.assert_array_equal(f(X + i), X + i + 1)
+    assert not written
+
+
+def test_guards_apply_to_arrays_in_staging_buffers():
+    f = mjax.jit(lambda x, y: x * y)
+    for _ in range(4):
+        f(X, 2.0)
+    with mjax.transfer_guard("disallow"), pytest.raises(Exception, match="[Dd]isallowed"):
+        f(X, 2.0)
+    g = mjax.jit(lambda x: x * 2)
+    for i in range(4):
+        g(float(i))
+    with mjax.transfer_guard("disallow"):  # scalars are exempt
+        assert float(g(7.0)) == 14
+
+
+def test_failing_calls_leave_no_buffer_behind(monkeypatch):
+    f = mjax.jit(lambda x, y: x + y)
+    x = jnp.asarray(X)
+    for i in range(4):
+        f(x, float(i))
+    gone = jnp.asarray(X)
+    gone.delete()
+    for i in range(3):
+        with pytest.raises(RuntimeError, match="deleted"):
+            f(gone, float(i))
+        np.testing.assert_array_equal(f(x, 10.0 + i), X + 10 + i)
