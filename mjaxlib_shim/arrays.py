@@ -259,7 +259,8 @@ else:
 
         def put_scalar(value: Any) -> Any:
             array = np.empty((), aval.dtype)
-            memoryview(array.data)[...] = value  # rounds to infinity without a warning
+            memory: Any = memoryview(array.data)
+            memory[...] = value  # rounds to infinity without a warning
             return put(array, aval, sharding, device)
 
         return put_scalar
