@@ -361,6 +361,7 @@ ROWS = [
         lambda m: (Pair(*arrays(2)(m)),))),
     Row("jit call, donating two of three", 1.1, donating),
     Row("jit call, donating, and a float", 1.1, donating_with_float),
+    Row("jit call, one NumPy array", 1.1, compiled(lambda m, x: m.lax.sin(x), lambda m: (X,))),
     Row("jit call, NumPy and float", 1.1, compiled(lambda m, x, y: m.lax.mul(x, y),
                                                    lambda m: (X, 2.0))),
     Row("jit call, array and new float", 1.1, counting),

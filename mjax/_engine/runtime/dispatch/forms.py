@@ -47,7 +47,8 @@ class _Unknown(Exception):
     """A function cannot be generated for the form."""
 
 
-def _maker(text: str) -> Any:
+def maker(text: str) -> Any:
+    """The function `make` that a text defines; equal texts are compiled once."""
     known = _makers.get(text)
     if known is None:
         names = dict(_GLOBALS)
@@ -195,7 +196,7 @@ def make({names}):
   return take
 """
         key = (text, *self.constants)
-        return _takers.get(key) or _takers.put(key, _maker(text)(object(), *self.constants))
+        return _takers.get(key) or _takers.put(key, maker(text)(object(), *self.constants))
 
 
 def taker_of(args: tuple[Any, ...], kwargs: dict[str, Any], places: Collection[int],
@@ -271,7 +272,7 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
     return {nest}
   return run
 """
-    written: Any = _maker(text)(execute, handlers, names, held, *placements)
+    written: Any = maker(text)(execute, handlers, names, held, *placements)
     if nest == "r0":  # the dispatcher does the same by itself
         written.one, written.names = (execute, handlers, *placements), names
     return written

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.ir.pytree import registry
-from mjax._engine.runtime.arrays.array import Array
 from mjax._engine.runtime.arrays.placement import Placement
 from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host, own_scalar
+from mjax._engine.runtime.dispatch.forms import maker
 from mjaxlib_shim import guards
 from mjaxlib_shim.memory import writable_view
 
@@ -25,7 +25,6 @@ Run = Callable[[list[Any]], Any]
 #: The most bytes of a staging buffer; the transfer of a larger array is mostly its copy.
 _MOST_BYTES = 2**14
 _flatten = registry.flatten
-_is_guarded = guards.is_guarded
 
 
 def is_host_value(value: Any) -> bool:
@@ -80,33 +79,38 @@ def _staged(run: Run, transferred: Run, small: Sequence[tuple[int, Any, Placemen
 
     Args:
       run, transferred: the function of buffers, and the one that transfers all values.
-      small: the places of the others, with values of their types, and their placements.
+      small: the places of small values, with values of their types, and their placements.
       puts: the places of values that are transferred, and the functions that do.
     """
-    #: Lists of (place, memory, buffer), which no call uses.
-    free: list[list[tuple[int, Any, Any]]] = []
-    take, give_back = free.pop, free.append
-    is_ready = _is_ready if hasattr(run, "one") else _are_ready
+    #: Tuples of the memories and the buffers of all places, which no call uses.
+    free: list[tuple[Any, ...]] = []
     owners = [(i, _own_buffer if type(value) in SCALARS else host(value)[0],
                type(value) in (bool, int, float), placement.aval) for i, value, placement in small]
-
-    def staged(values: list[Any]) -> Any:
-        try:
-            slots = take()
-        except IndexError:
-            return first(values)
-        if _is_guarded("host_to_device"):  # jaxlib logs or refuses transfers
-            give_back(slots)
-            return transferred(values)
-        for i, memory, buffer in slots:
-            memory[...] = values[i]
-            values[i] = buffer
-        for i, put in puts:
-            values[i] = put(values[i])
-        result = run(values)
-        if is_ready(result):
-            give_back(slots)
-        return result
+    # One result is asked without a Python call.
+    ready = "result._buffer.is_ready()" if hasattr(run, "one") else "are_ready(result)"
+    writes = "".join(f"""
+    m{i}[...] = values[{i}]
+    values[{i}] = b{i}""" for i, *_ in small)
+    transfers = "".join(f"""
+    values[{i}] = p{i}(values[{i}])""" for i, _ in puts)
+    text = f"""
+def make(take, give_back, first, transferred, is_guarded, run, are_ready, puts):
+  {"".join(f"p{i}, " for i, _ in puts) or "()"} = puts
+  def staged(values):
+    try:
+      slots = take()
+    except IndexError:
+      return first(values)
+    if is_guarded("host_to_device"):  # jaxlib logs or refuses transfers
+      give_back(slots)
+      return transferred(values)
+    {"".join(f"m{i}, b{i}, " for i, *_ in small)} = slots{writes}{transfers}
+    result = run(values)
+    if {ready}:
+      give_back(slots)
+    return result
+  return staged
+"""
 
     def first(values: list[Any]) -> Any:
         """Transfers the values to buffers that become staging buffers."""
@@ -114,19 +118,16 @@ def _staged(run: Run, transferred: Run, small: Sequence[tuple[int, Any, Placemen
             values[i] = put(values[i])
         for i, put, _, _ in owners:
             values[i] = put(values[i])
-        buffers = list(values)
+        buffers = [*values]
         result = run(values)
-        if is_ready(result):
-            give_back([(i, _memory_of(buffers[i], aval, python), buffers[i])
-                       for i, _, python, aval in owners])
+        if _are_ready(result):
+            free.append(tuple([part for i, _, python, aval in owners for part in (
+                _memory_of(buffers[i], aval, python), buffers[i])]))
         return result
 
+    staged: Run = maker(text)(free.pop, free.append, first, transferred, guards.is_guarded, run,
+                              _are_ready, [put for _, put in puts])
     return staged
-
-
-def _is_ready(result: Array) -> bool:
-    """Whether the only result of a program is computed."""
-    return bool(result._buffer.is_ready())
 
 
 def _are_ready(results: Any) -> bool:

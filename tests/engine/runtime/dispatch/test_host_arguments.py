@@ -152,7 +152,7 @@ def test_large_arrays_are_transferred(transfers):
 def test_a_buffer_that_may_still_be_read_is_not_written(monkeypatch):
     """The result says when, and a program that is never done gets new buffers."""
     written = []
-    monkeypatch.setattr(host_arguments, "_is_ready", lambda result: False)
+    monkeypatch.setattr(host_arguments, "_are_ready", lambda results: False)
     monkeypatch.setattr(host_arguments, "writable_view", lambda *args: written.append(args))
     f = mjax.jit(lambda x: x + 1)
     for i in range(5):
