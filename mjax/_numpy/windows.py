@@ -12,6 +12,7 @@ from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.shapes import array_of
 from mjax._engine.primitives.special import bessel_i0e
+from mjax._numpy.bessel import bessel_i0
 from mjax._numpy.core import cast, concrete_int, promote_dtypes_inexact
 from mjax._numpy.fused import fused
 
@@ -142,7 +143,10 @@ def kaiser(M: int, beta: Any) -> Any:
     places = np.linspace(-1, 1, max(count, 0)) if count != 1 else np.zeros(1)
     heights = np.sqrt(1 - places**2).astype(dtype)
     beta = cast(beta, dtype)
-    return lax.div(i0(lax.mul(heights, beta)), i0(beta))
+    # The functions themselves may overflow although the quotient does not.
+    size = lax.mul(heights, beta)
+    scale = lax.exp(lax.sub(lax.abs(size), lax.abs(beta)))
+    return lax.mul(scale, lax.div(bessel_i0e(size), bessel_i0e(beta)))
 
 
 @fused(values=("x",))
@@ -168,5 +172,4 @@ def i0(x: Any) -> Any:
     if dtypes.is_complex(typeof(x).dtype):
         msg = f"i0 is for real numbers, got dtype {typeof(x).dtype}."
         raise ValueError(msg)
-    size = lax.mul(x, lax.sign(x))  # its derivative at 0 is 0, unlike that of `abs`
-    return lax.mul(lax.exp(size), bessel_i0e(size))
+    return bessel_i0(x)

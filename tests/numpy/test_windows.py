@@ -27,7 +27,7 @@ def test_windows(name: str, size: int) -> None:
         assert getattr(jnp, name)(size).dtype == np.float64
 
 
-@pytest.mark.parametrize("beta", [0.0, 5.0, np.float32(8.6), -2, np.int32(14)], ids=repr)
+@pytest.mark.parametrize("beta", [0.0, 5.0, np.float32(8.6), -2, np.int32(14), 200.0], ids=repr)
 @pytest.mark.parametrize("size", some([7, -1, 0, 1, 2, 8], 6))
 def test_kaiser(size: int, beta: Any) -> None:
     for f in (jnp.kaiser, mjax.jit(jnp.kaiser, static_argnums=0)):

@@ -12,6 +12,7 @@ import mjax.numpy as jnp
 from mjax.scipy import special as ours
 from mjax.scipy.stats import (
     beta,
+    binom,
     cauchy,
     expon,
     gennorm,
@@ -19,9 +20,12 @@ from mjax.scipy.stats import (
     gumbel_r,
     laplace,
     logistic,
+    nbinom,
     norm,
     pareto,
     t,
+    vonmises,
+    wrapcauchy,
 )
 
 F32 = np.float32
@@ -166,3 +170,70 @@ def test_the_digamma_function_left_of_0():
     np.testing.assert_allclose(slopes(ours.digamma, x), wanted, 2e-5)
     np.testing.assert_allclose(mjax.grad(mjax.grad(ours.digamma))(F32(-9.5)),
                                special.polygamma(2, 10.5), 1e-2)
+
+
+def test_scaled_error_functions_far_out():
+    x = np.array([3.0, 8.0, 9.0, 100.0, 1e4])
+    # Terms of the series of 2 x erfcx(x) - 2 / sqrt(pi), which cancels far out.
+    wanted = np.where(x < 50, 2 * x * special.erfcx(x) - 2 / np.sqrt(np.pi),
+                      (-1 + 1.5 / x**2) / x**2 / np.sqrt(np.pi))
+    np.testing.assert_allclose(slopes(ours.erfcx, x), wanted, 2e-5)
+    np.testing.assert_allclose(slopes(ours.erfcx, [-2.0, 0.0]), [
+        -4 * special.erfcx(-2.0) - 2 / np.sqrt(np.pi), -2 / np.sqrt(np.pi)], 1e-5)
+    z = np.array([100j, 60 + 80j, 1e4 + 0j, 1e4 - 1e-9j, 8 - 0.5j, 1 - 1j])
+    slope = mjax.vmap(mjax.grad(ours.wofz, holomorphic=True))(z.astype(np.complex64))
+    near = np.abs(z) < 50
+    wanted = np.where(near, 2j / np.sqrt(np.pi) - 2 * z * special.wofz(np.where(near, z, 0)),
+                      -1j / np.sqrt(np.pi) * (1 + 1.5 / z**2) / z**2)
+    np.testing.assert_allclose(slope, wanted, 1e-5)
+
+
+def test_oscillating_integrands_far_out():
+    for dtype in (np.float16, jnp.bfloat16, F32):
+        x = np.array([0.5, 5.0, 17.0, 101.0])
+        s, c = mjax.jvp(ours.fresnel, (jnp.asarray(x, dtype),), (jnp.ones(4, dtype),))[1]
+        near = 5e-6 if dtype is F32 else 1e-2
+        np.testing.assert_allclose(np.asarray(s, F32), np.sin(np.pi / 2 * x * x), 0, near)
+        np.testing.assert_allclose(np.asarray(c, F32), np.cos(np.pi / 2 * x * x), 0, near)
+    x = np.array([0.0, 1e-3, 0.9, 10.0, 1e4, 1e6])
+    sinc = np.sin(x[1:]) / x[1:]
+    np.testing.assert_allclose(slopes(lambda x: ours.sici(x)[0], x), [1, *sinc], 2e-6)
+
+
+def test_modified_bessel_functions():
+    x = np.array([-90.0, -1e-6, 0.0, 1e-6, 1e-3, 2.0, 80.0, 90.0])
+    for i0 in (ours.i0, jnp.i0):
+        np.testing.assert_allclose(i0(x.astype(F32)), special.i0(x), 3e-5)
+        np.testing.assert_allclose(slopes(i0, x), special.i1(x), 3e-5)
+    np.testing.assert_allclose(ours.i1(x.astype(F32)), special.i1(x), 3e-5)
+    np.testing.assert_allclose(slopes(ours.i1, x), special.ivp(1, x), 3e-5)
+    np.testing.assert_allclose(slopes(mjax.grad(ours.i1), [0.0, 2.0]),
+                               special.ivp(1, [0.0, 2.0], 2), 2e-5)
+    assert np.isfinite(mjax.grad(ours.expi)(F32(89.0)))
+
+
+def test_densities_that_lose_digits_in_their_formulas():
+    x, kappa = F32(1e-3), F32(1e6)
+    np.testing.assert_allclose(vonmises.logpdf(x, kappa), stats.vonmises.logpdf(1e-3, 1e6), 2e-6)
+    np.testing.assert_allclose(mjax.grad(vonmises.logpdf)(x, kappa), -1e6 * np.sin(1e-3), 1e-5)
+    for x, c in ((0.0, 0.999), (1e-3, 0.9999), (3.0, 0.2)):
+        wanted = stats.wrapcauchy.logpdf(np.float64(F32(x)), np.float64(F32(c)))
+        np.testing.assert_allclose(wrapcauchy.logpdf(F32(x), F32(c)), wanted, 3e-6)
+    for k, n, p in ((1e8, 2.0, 1e-8), (3e5, 2.0, 1e-5), (5.0, 3.0, 0.4), (0.0, 3.0, 0.4)):
+        wanted = stats.nbinom.logpmf(k, n, np.float64(F32(p)))
+        np.testing.assert_allclose(nbinom.logpmf(F32(k), F32(n), F32(p)), wanted, 3e-6)
+    for k, n, p in ((3.0, 1e7, 1e-7), (0.0, 4.0, 0.3), (4.0, 4.0, 0.3), (2.0, 4.0, 0.3)):
+        wanted = stats.binom.logpmf(k, n, np.float64(F32(p)))
+        np.testing.assert_allclose(binom.logpmf(F32(k), F32(n), F32(p)), wanted, 3e-6)
+
+
+def test_densities_whose_squares_overflow():
+    half = np.float16
+    for x, scale in ((300, 100), (300, 300), (-3, 400)):
+        np.testing.assert_allclose(norm.logpdf(half(x), half(0), half(scale)),
+                                   stats.norm.logpdf(x, 0, scale), 2e-3)
+        np.testing.assert_allclose(cauchy.logpdf(half(x)), stats.cauchy.logpdf(x), 2e-3)
+        np.testing.assert_allclose(mjax.grad(cauchy.logpdf)(half(x)), -2 * x / (1 + x * x), 3e-3)
+    assert norm.logpdf(F32(1.0), F32(0.5), F32(-2.0)) == norm.logpdf(F32(1.0), F32(0.5), F32(2.0))
+    np.testing.assert_allclose(slopes(mjax.grad(cauchy.logpdf), [0.0, 1.5]),
+                               [-2.0, -2 * (1 - 1.5**2) / (1 + 1.5**2)**2], 1e-6)

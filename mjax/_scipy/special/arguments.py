@@ -140,9 +140,12 @@ def rational(x: Any, pieces: Sequence[Piece]) -> Any:
 
 
 def widened(function: Callable[..., Any], *args: Any) -> Any:
-    """Wraps a function of floats to compute narrower dtypes in float32."""
+    """Wraps a function of floats, with one result or a tuple, to compute narrower dtypes in
+    float32."""
     aval = typeof(args[0])
     if aval.dtype.itemsize >= 4:
         return function(*args)
     out = function(*[cast(x, np.dtype(np.float32)) for x in args])
+    if isinstance(out, tuple):
+        return tuple([cast(part, aval.dtype, aval.weak_type) for part in out])
     return cast(out, aval.dtype, aval.weak_type)

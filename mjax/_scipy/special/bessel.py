@@ -17,6 +17,7 @@ from mjax._engine.primitives.joining import concatenate, stack
 from mjax._engine.primitives.shapes import array_of, expand_dims
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.primitives.trigonometric import cos, sin
+from mjax._numpy.bessel import bessel_i0, bessel_i1
 from mjax._numpy.core import cast, concrete_int, promote_dtypes_inexact
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
@@ -65,8 +66,7 @@ def i0(x: Any) -> Any:
       >>> print(f"{mjax.scipy.special.i0(1.0):.4f}")
       1.2661
     """
-    x, = inexact_arguments("i0", x)
-    return lax.exp(lax.abs(x)) * prims.bessel_i0e(x)
+    return bessel_i0(*inexact_arguments("i0", x))
 
 
 @fused
@@ -108,8 +108,7 @@ def i1(x: Any) -> Any:
       >>> print(f"{mjax.scipy.special.i1(1.0):.4f}")
       0.5652
     """
-    x, = inexact_arguments("i1", x)
-    return lax.exp(lax.abs(x)) * prims.bessel_i1e(x)
+    return bessel_i1(*inexact_arguments("i1", x))
 
 
 @fused(static_argnames=("v", "n_iter"))

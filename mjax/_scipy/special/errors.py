@@ -129,8 +129,22 @@ def faddeeva(z: Any) -> Any:
 @faddeeva.defjvp
 def _faddeeva_jvp(primals: Any, tangents: Any) -> Any:
     (z,), (t,) = primals, tangents
-    out = faddeeva(z)
-    return out, t * (2j / math.sqrt(math.pi) - 2 * z * out)
+    upper = lax.imag(z) >= 0
+    slope = _slope_above(where(upper, z, -z))
+    # The slope of the reflection, 2 exp(-z**2) - w(-z).
+    low = where(upper, 0, z)
+    return faddeeva(z), t * (slope - 4 * low * lax.exp(-(low * low)))
+
+
+def _slope_above(z: Any) -> Any:
+    """The slope of `wofz` in the upper half plane, `2i / sqrt(pi) - 2 z w(z)`, whose terms cancel
+    far out. Source: DLMF 7.12.1."""
+    start = _start(z)
+    far = lax.abs(z) > start
+    distant = where(far, z, start)
+    near = 2j / math.sqrt(math.pi) - 2 * z * faddeeva(where(far, 0, z))
+    # wofz(z) = erfcx(-1j * z)
+    return where(far, -1j * _far_slope(-(distant * distant)), near)
 
 
 @fused
@@ -163,9 +177,18 @@ def wofz(z: Any) -> Any:
 _FAR = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875, -1055.7421875)
 
 
+def _start(x: Any) -> float:
+    """Where the series begins; beyond this, erfc loses digits to subnormal numbers."""
+    return 25.0 if dtypes.real_dtype(typeof(x).dtype) == np.float64 else 8.5
+
+
+def _far_slope(square: Any) -> Any:
+    """The slope of `erfcx` by the series, from the square of its argument."""
+    return polynomial(1 / square, _FAR[1:]) / square * (2 / math.sqrt(math.pi))
+
+
 def _scaled_erfc(x: Any) -> Any:
-    # Beyond this, erfc loses digits to subnormal numbers.
-    start = 25.0 if typeof(x).dtype == np.float64 else 8.5
+    start = _start(x)
     far = x > start
     near = where(far, 1, x)
     # Squares of short numbers are exact; the exponential would magnify a rounding error.
@@ -184,8 +207,16 @@ def _erfcx(x: Any) -> Any:
 @_erfcx.defjvp
 def _erfcx_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    out = _erfcx(x)
-    return out, t * (2 * x * out - 2 / math.sqrt(math.pi))
+    return _erfcx(x), t * widened(_erfcx_slope, x)
+
+
+def _erfcx_slope(x: Any) -> Any:
+    """`2 x erfcx(x) - 2 / sqrt(pi)`, by the series where the terms cancel."""
+    start = _start(x)
+    far = x > start
+    distant = where(far, x, start)
+    near = 2 * x * _erfcx(where(far, 0, x)) - 2 / math.sqrt(math.pi)
+    return where(far, _far_slope(distant * distant), near)
 
 
 @fused
@@ -305,16 +336,14 @@ def _fresnel_parts(x: Any) -> tuple[Any, Any]:
 
 @custom_jvp
 def _fresnel(x: Any) -> tuple[Any, Any]:
-    dtype = typeof(x).dtype
-    wide = x if dtype.itemsize >= 4 else cast(x, np.dtype(np.float32))
-    s, c = _fresnel_parts(wide)
-    return cast(s, dtype, typeof(x).weak_type), cast(c, dtype, typeof(x).weak_type)
+    s, c = widened(_fresnel_parts, x)
+    return s, c
 
 
 @_fresnel.defjvp
 def _fresnel_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    s, c = _turn(*_square_in_parts(x))
+    s, c = widened(lambda x: _turn(*_square_in_parts(x)), x)
     return _fresnel(x), (t * s, t * c)
 
 

@@ -64,7 +64,8 @@ def _expi(x: Any) -> Any:
 @_expi.defjvp
 def _expi_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _expi(x), lax.exp(x) / x * t
+    half = lax.exp(x * 0.5)  # the exponential may overflow although the quotient does not
+    return _expi(x), half / x * half * t
 
 
 @custom_jvp
@@ -246,16 +247,17 @@ def _sine_and_cosine(x: Any) -> tuple[Any, Any]:
 
 @custom_jvp
 def _sici(x: Any) -> tuple[Any, Any]:
-    aval = typeof(x)
-    wide = x if aval.dtype.itemsize >= 4 else cast(x, np.dtype(np.float32))
-    si, ci = _sine_and_cosine(wide)
-    return cast(si, aval.dtype, aval.weak_type), cast(ci, aval.dtype, aval.weak_type)
+    si, ci = widened(_sine_and_cosine, x)
+    return si, ci
 
 
 @_sici.defjvp
 def _sici_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return _sici(x), (sinc(x / math.pi) * t, cos(x) / x * t)
+    near = lax.abs(x) < 1
+    # Dividing by pi and multiplying again would round the angle.
+    slope = where(near, sinc(where(near, x, 0) / math.pi), sin(x) / where(near, 1, x))
+    return _sici(x), (slope * t, cos(x) / x * t)
 
 
 @fused

@@ -7,9 +7,9 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, where
+from mjax._scipy.special.beta import log_beta
 from mjax._scipy.special.entropy import times_log, times_log1p
 from mjax._scipy.stats.arguments import described
 
@@ -40,12 +40,13 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
       -1.3330
     """
     k, n, p, loc = inexact_arguments("binom.logpmf", k, n, p, loc)
-    y = k - loc
-    ways = prims.lgamma(n + 1) - (prims.lgamma(y + 1) + prims.lgamma(n - y + 1))
+    possible = (k >= loc) & (k < loc + n + 1)
+    y = where(possible, k - loc, 0)
+    ways = -(lax.log1p(n) + log_beta(n - y + 1, y + 1))
     powers = times_log(y, p) + times_log1p(n - y, -p)
     # A certain event has no rounding errors.
     out = where(((y == 0) & (n == 0)) | (powers == 0), 0, ways + powers)
-    return where((k >= loc) & (k < loc + n + 1), out, -math.inf)
+    return where(possible, out, -math.inf)
 
 
 @fused

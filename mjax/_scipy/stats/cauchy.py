@@ -28,6 +28,16 @@ def _lower(x: Any, loc: Any, scale: Any) -> Any:
     return atan2(constant_like(x, 1), (loc - x) / scale) / math.pi
 
 
+def _log1p_square(y: Any) -> Any:
+    """`log(1 + y**2)`, of real numbers whose square may overflow."""
+    if dtypes.is_complex(typeof(y).dtype):
+        return lax.log1p(y * y)
+    size = lax.abs(y)
+    large = size > 1
+    log = 2 * lax.log(where(large, size, 1))
+    return lax.log1p(lax.square(where(large, 1 / where(large, size, 1), size))) + log
+
+
 def _log_lower(x: Any, loc: Any, scale: Any) -> Any:
     """`logcdf`, accurate in both tails of real numbers."""
     if dtypes.is_complex(typeof(x).dtype):
@@ -63,8 +73,7 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
       -1.8379
     """
     x, loc, scale = settled_arguments("cauchy.logpdf", x, loc, scale)
-    y = (x - loc) / scale
-    return -(lax.log(math.pi * scale) + lax.log1p(y * y))
+    return -(lax.log(math.pi * scale) + _log1p_square((x - loc) / scale))
 
 
 @fused

@@ -7,10 +7,10 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import settled_arguments, where
-from mjax._scipy.special.entropy import times_log
+from mjax._scipy.special.beta import log_beta
+from mjax._scipy.special.entropy import times_log, times_log1p
 from mjax._scipy.stats.arguments import described
 
 _DOC = described(
@@ -41,8 +41,10 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
     """
     k, n, p, loc = settled_arguments("nbinom.logpmf", k, n, p, loc)
     y = k - loc
-    ways = prims.lgamma(y + n) - prims.lgamma(n) - prims.lgamma(y + 1)
-    return where(k < loc, -math.inf, ways + (times_log(n, p) + times_log(y, 1 - p)))
+    below = k < loc
+    y = where(below, 0, y)
+    ways = -(lax.log(y + n) + log_beta(n, y + 1))
+    return where(below, -math.inf, ways + (times_log(n, p) + times_log1p(y, -p)))
 
 
 @fused

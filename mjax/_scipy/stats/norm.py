@@ -6,6 +6,8 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.creation import asarray
 from mjax._numpy.fused import fused
@@ -32,8 +34,11 @@ _TERMS = 3
 
 def log_density(x: Any, loc: Any, scale: Any) -> Any:
     """`logpdf` of arrays."""
-    variance = lax.square(scale)
-    return (lax.log(2 * math.pi * variance) + lax.square(x - loc) / variance) / -2
+    y = (x - loc) / scale
+    if dtypes.is_complex(typeof(y).dtype):
+        return (lax.log(2 * math.pi * lax.square(scale)) + lax.square(y)) / -2
+    # The square of the scale may overflow.
+    return -0.5 * y * y - (lax.log(lax.abs(scale)) + 0.5 * math.log(2 * math.pi))
 
 
 def _wide(y: Any) -> Any:

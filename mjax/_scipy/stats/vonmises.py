@@ -8,7 +8,7 @@ from typing import Any
 from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
-from mjax._engine.primitives.trigonometric import cos
+from mjax._engine.primitives.trigonometric import sin
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, where
 from mjax._scipy.stats.arguments import described
@@ -37,7 +37,8 @@ def logpdf(x: Any, kappa: Any) -> Any:
     """
     x, kappa = inexact_arguments("vonmises.logpdf", x, kappa)
     constant = lax.log(2 * math.pi * prims.bessel_i0e(kappa))
-    return where(kappa > 0, kappa * (cos(x) - 1) - constant, math.nan)
+    # cos(x) - 1, which loses its digits near 0, is -2 sin(x / 2)**2.
+    return where(kappa > 0, -2 * kappa * lax.square(sin(x * 0.5)) - constant, math.nan)
 
 
 @fused

@@ -7,7 +7,7 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
-from mjax._engine.primitives.trigonometric import cos
+from mjax._engine.primitives.trigonometric import sin
 from mjax._numpy.fused import fused
 from mjax._scipy.special.arguments import inexact_arguments, where
 from mjax._scipy.stats.arguments import described
@@ -35,7 +35,10 @@ def logpdf(x: Any, c: Any) -> Any:
       -1.7826
     """
     x, c = inexact_arguments("wrapcauchy.logpdf", x, c, ordered=True)
-    out = lax.log(1 - c * c) - math.log(2 * math.pi) - lax.log(1 + c * c - 2 * c * cos(x))
+    # The terms of 1 + c**2 - 2 c cos(x) cancel where c is close to 1 and x to 0.
+    rest = 1 - c
+    around = rest * rest + 4 * c * lax.square(sin(x * 0.5))
+    out = lax.log(rest * (1 + c)) - math.log(2 * math.pi) - lax.log(around)
     out = where((x >= 0) & (x <= 2 * math.pi), out, -math.inf)
     return where((c > 0) & (c < 1), out, math.nan)
 
