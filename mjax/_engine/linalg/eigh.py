@@ -125,7 +125,7 @@ def _eigh_jvp(primals: Any, tangents: Any, *, subset_by_index: tuple[int, int] |
     # First-order perturbation theory for distinct eigenvalues: M. Giles, "An extended collection
     # of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008.
     (a,), (t,) = primals, tangents
-    vectors, values = eigh_p.bind(symmetrized(a), subset_by_index=None, **params)
+    vectors, values = eigh_p.bind(a, subset_by_index=None, **params)
     outs = _chosen(subset_by_index, vectors, values)
     inner = dot(adjoint(vectors), t, vectors)
     shape = typeof(inner).shape
