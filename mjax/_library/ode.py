@@ -168,7 +168,9 @@ def _evolved(y0: Any, ts: Any, operands: Sequence[Any], *, system: _System, opti
 
     def at_next(state: _State, target: Any) -> tuple[Any, Any]:
         _, state = while_loop(lambda counted: goes_on(counted, target), advanced, (0, state))
-        passed = (target - state.before) / (state.t - state.before)
+        # No step was taken if the first times are equal.
+        length = state.t - state.before
+        passed = (target - state.before) / where(length == 0, 1, length)
         return state, polyval(state.polynomial, cast(passed, dtypes.real_dtype(
             typeof(y0).dtype)))
 

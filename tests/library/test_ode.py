@@ -71,6 +71,11 @@ def test_times_and_batches() -> None:
     run = lambda t: odeint(decay, 1.0, t, 0.5)
     np.testing.assert_allclose(run(TIMES), np.exp(-0.5 * TIMES), 1e-7)
     np.testing.assert_allclose(run(TIMES[:1]), [1.0])
+    twice = np.repeat(TIMES, 2)
+    np.testing.assert_allclose(run(twice), np.exp(-0.5 * twice), 1e-7)
+    np.testing.assert_allclose(
+        mjax.grad(lambda y: jnp.sum(odeint(decay, y, twice, 0.5)))(1.0),
+        np.sum(np.exp(-0.5 * twice)), 1e-7)
     np.testing.assert_allclose(mjax.grad(lambda t: jnp.sum(run(t)))(TIMES), [
         0.5 * np.sum(np.exp(-0.5 * TIMES[1:])), *-0.5 * np.exp(-0.5 * TIMES[1:])], 1e-7)
     rates = np.array([0.1, 2.0])

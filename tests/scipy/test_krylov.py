@@ -88,6 +88,8 @@ def test_steps_and_tolerances() -> None:
             allowed = max(tol * np.linalg.norm(b), atol)
             assert np.linalg.norm(OTHER.real @ x - b) <= 1.01 * allowed
     np.testing.assert_array_equal(cg(A, b, b, maxiter=0)[0], b)
+    for name in ("gmres", "incremental"):
+        np.testing.assert_allclose(METHODS[name](OTHER.real, 0 * b, b)[0], 0 * b, 0, 1e-12)
 
 
 def test_spaces_of_few_dimensions() -> None:

@@ -163,7 +163,9 @@ class _Method(NamedTuple):
                  maxiter: Any) -> Any:
         size = norm(b)
         allowed = maximum(tol * size, atol)
-        least = norm(M(b)) * minimum(1.0, allowed / size)
+        # For b = 0 the quotient is NaN, and no dimension of a space is left out.
+        none = size == 0
+        least = norm(M(b)) * minimum(1.0, where(none, 0, allowed) / where(none, 1, size))
         residual = lambda x: _normalized(M(sub(b, A(x))))
 
         def goes_on(state: Any) -> Any:
