@@ -51,7 +51,7 @@ def _concatenate_ir(out_type: Any, values: Sequence[Any], dimension: int) -> Any
 # ---- concatenate -----------------------------------------------------------------------
 
 concatenate_p = EnginePrimitive("concatenate", params={"dimension": int}, structural=True)
-concatenate_p._narrow = False
+concatenate_p._narrow = False  # it takes any number of operands
 
 
 @concatenate_p.def_abstract_eval
@@ -199,7 +199,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
 # ---- stack, unstack --------------------------------------------------------------------
 
 stack_p = EnginePrimitive("stack", params={"axis": int}, structural=True)
-stack_p._narrow = False
+stack_p._narrow = False  # it takes any number of operands
 unstack_p = EnginePrimitive("unstack", params={"axis": int}, multiple_results=True, structural=True)
 
 

@@ -17,7 +17,7 @@ from mjax._engine.tracing.primitive import EnginePrimitive
 from mjax._engine.tracing.symbolic import UndefinedPrimal
 
 select_n_p = EnginePrimitive("select_n", params={}, structural=True)
-select_n_p._narrow = False
+select_n_p._narrow = False  # it takes any number of operands
 
 
 @select_n_p.def_abstract_eval

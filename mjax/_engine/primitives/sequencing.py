@@ -22,7 +22,7 @@ create_token_p.def_jvp(lambda primals, tangents: _with_zero(create_token_p.bind(
 create_token_p.def_batch(lambda args, dims: (create_token_p.bind(), None))
 
 after_all_p = EnginePrimitive("after_all", params={})
-after_all_p._narrow = False
+after_all_p._narrow = False  # it takes any number of operands
 
 
 @after_all_p.def_abstract_eval

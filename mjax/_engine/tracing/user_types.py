@@ -84,7 +84,7 @@ class Packed(Tracer):
 
 
 pack_p = EnginePrimitive("pack", params={"aval": AbstractValue})
-pack_p._narrow = False
+pack_p._narrow = False  # it takes any number of operands
 unpack_p = EnginePrimitive("unpack", params={}, multiple_results=True)
 
 
