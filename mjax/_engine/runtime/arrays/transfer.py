@@ -466,7 +466,8 @@ def block_until_ready(x: T) -> T:
     """Waits until all arrays of a tree are computed; returns the tree.
 
     Args:
-      x: a pytree. Leaves that are not arrays are left alone.
+      x: a pytree. Leaves that are not arrays are asked by their own `block_until_ready()`, and
+        left alone if they do not have it.
 
     Returns:
       The tree itself.
@@ -486,8 +487,12 @@ def block_until_ready(x: T) -> T:
         for part in (x,) if kind is Array else x if kind is tuple else _flatten(x, None)[0]:
             if type(part) is Array:
                 buffers.append(part._buffer)
-            else:
-                buffers += [leaf._buffer for leaf in _flatten(part, None)[0] if is_array(leaf)]
+                continue
+            for leaf in _flatten(part, None)[0]:
+                if is_array(leaf):
+                    buffers.append(leaf._buffer)
+                elif hasattr(leaf, "block_until_ready"):
+                    leaf.block_until_ready()
         try:
             if sockets.watch is not None:
                 for buffer in buffers:

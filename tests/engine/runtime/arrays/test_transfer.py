@@ -128,6 +128,20 @@ def test_get_of_traced_values_gives_them_back():
     assert mjax.jit(lambda x: lax.mul(mjax.device_get(x), 2.0))(3.0) == 6
 
 
+def test_block_until_ready_asks_leaves_of_other_libraries():
+    """Such as a future, or the array of a wrapper, that no pytree node holds."""
+    class Pending:
+        asked = 0
+
+        def block_until_ready(self):
+            self.asked += 1
+
+    pending = Pending()
+    for tree in (pending, (pending, 2), [mjax.device_put(X), pending], {"a": (pending, None)}):
+        assert mjax.block_until_ready(tree) is tree
+    assert pending.asked == 4
+
+
 def test_block_until_ready_gives_the_tree():
     x, y, z = (lax.add(X, X) for _ in range(3))
     for tree in (x, {"a": x, "b": 1, "c": None}, (x, y), [x, (y,)],
