@@ -52,7 +52,7 @@ def with_host_values(run: Run, values: Sequence[Any]) -> Run:
         return run(values)
 
     small = [(i, value, placement) for (i, _, placement), value in zip(
-        places, filter(is_host_value, values)) if stages and _fits(placement)]
+        places, filter(is_host_value, values)) if stages and _fits(value, placement)]
     if not small:
         return transferred
     return _staged(run, transferred, small, [(i, put) for i, put in puts
@@ -66,9 +66,11 @@ def _transfer_of(value: Any) -> tuple[Callable[[Any], Any], Placement]:
     return (lambda value: from_scalar(value)._buffer), from_scalar(value)._placement
 
 
-def _fits(placement: Placement) -> bool:
+def _fits(value: Any, placement: Placement) -> bool:
     """Whether a value can be written to a staging buffer: NumPy's own dtypes are as on devices."""
     aval = placement.aval
+    if isinstance(value, np.integer) and value.dtype != aval.dtype:
+        return False  # assignment refuses an int64 beyond int32, which transfers wrap around
     return bool(aval.dtype.isbuiltin == 1 and aval.dtype.kind in "biufc"
                 and 0 < aval.size * aval.dtype.itemsize <= _MOST_BYTES)
 

@@ -76,6 +76,13 @@ def test_scalars_of_all_kinds():
                         f(X, value)
 
 
+def test_integers_too_large_for_the_dtype_wrap_around():
+    """As their transfer has it: NumPy refuses to assign them."""
+    f = mjax.jit(lambda x: x)
+    for value in np.int64([1, 2, 3, 2**40 + 3, -(2**40), 2**40 + 3]):
+        assert int(f(value)) == int(value.astype(np.int32)) == int(f(np.full((), value)))
+
+
 def test_floats_too_large_are_infinite_without_a_warning():
     f = mjax.jit(lambda x, y: x * y)
     with warnings.catch_warnings():
