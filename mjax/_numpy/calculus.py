@@ -39,7 +39,6 @@ from mjax._engine.primitives.shapes import (
     expand_dims,
     full,
     moveaxis,
-    reduce_sum,
     reshape,
 )
 from mjax._engine.primitives.slicing import index_in_dim, slice_in_dim
@@ -56,10 +55,11 @@ from mjax._numpy.core import (
     promote_shapes,
     shape_of,
     weak_type_of,
+    wide_dtype,
+    wide_sum,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.joining import concatenate
-from mjax._numpy.reductions import wide_dtype
 from mjax._numpy.searching import searchsorted
 from mjax._numpy.shapes import ravel
 
@@ -281,7 +281,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
                 y, width = moveaxis(y, axis, -1), moveaxis(width, place, -1)
                 axis = typeof(y).ndim - 1
     pairs, width = promote_shapes("trapezoid", add(*_neighbours(y, axis)), width)
-    total = reduce_sum(mul(pairs, width), (axis + typeof(pairs).ndim - typeof(y).ndim,))
+    total = wide_sum(mul(pairs, width), (axis + typeof(pairs).ndim - typeof(y).ndim,))
     return mul(total, _constant(total, 0.5))
 
 

@@ -32,6 +32,7 @@ from mjax._engine.primitives.shapes import (
     as_settled,
     broadcast_in_dim_p,
     canonical_shape,
+    reduce_sum,
     reshape_p,
 )
 from mjax._engine.tracing.interpreter import Tracer, refuse_reference
@@ -233,6 +234,20 @@ def promote_dtypes_numeric(*args: Any) -> list[Any]:
     """Values converted to their common type, booleans to int32."""
     dtype, weak = common_type(*map(weak_type_of, args))
     return [cast(x, numeric_dtype(dtype), weak) for x in args]
+
+
+def wide_dtype(dtype: Any) -> Any:
+    """The dtype in which sums of a dtype are computed: 16-bit floats would lose precision."""
+    if dtypes.is_float(dtype) and dtype.itemsize < 4:
+        return np.dtype(np.float32)
+    return dtypes.dtype_of_python(int) if dtype == np.bool_ else dtype
+
+
+def wide_sum(x: Any, axes: Sequence[int]) -> Any:
+    """The sum over axes, in the type of `x`; that of 16-bit floats is computed in 32 bits."""
+    aval = typeof(x)
+    total = reduce_sum(cast(x, wide_dtype(aval.dtype), aval.weak_type), axes)
+    return cast(total, aval.dtype, aval.weak_type)
 
 
 def dtype_argument(dtype: Any, name: str) -> DType | None:

@@ -26,16 +26,14 @@ from mjax._engine.primitives.dot import dot_general
 from mjax._engine.primitives.reductions import reduce_or
 from mjax._engine.primitives.shapes import (
     expand_dims,
-    reduce_sum,
     reshape,
     squeeze,
     transpose,
 )
 from mjax._engine.primitives.slicing import slice_in_dim
 from mjax._engine.runtime.arrays.out_sharding import lays_out
-from mjax._numpy.core import cast, check_array, shape_of
+from mjax._numpy.core import cast, check_array, refuse_out, shape_of, wide_sum
 from mjax._numpy.fused import fused
-from mjax._numpy.joining import refuse_out
 from mjax._numpy.products import Accuracy, multiply, operands
 
 Label = str | int
@@ -222,7 +220,7 @@ class _Operand(Record):
 def _sum_over(x: Any, axes: Sequence[int]) -> Any:
     if not axes:
         return x
-    return reduce_or(x, axes) if typeof(x).dtype == np.bool_ else reduce_sum(x, axes)
+    return reduce_or(x, axes) if typeof(x).dtype == np.bool_ else wide_sum(x, axes)
 
 
 def _diagonals(x: Any, term: Term) -> _Operand:

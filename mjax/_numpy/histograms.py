@@ -22,7 +22,6 @@ from mjax._engine.primitives.shapes import (
     as_settled,
     expand_dims,
     full,
-    reduce_sum,
     reshape,
     scalar_of,
 )
@@ -35,6 +34,8 @@ from mjax._numpy.core import (
     concrete_int,
     promote_dtypes_inexact,
     shape_of,
+    wide_dtype,
+    wide_sum,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.ranges import linspace
@@ -45,8 +46,11 @@ from mjax._numpy.shapes import ravel
 def _counted(places: Any, weights: Any, size: int) -> Any:
     """The sum of the weights at each place; places outside are ignored."""
     (n,) = shape_of(places)
-    return scatter_add(full((size,), 0, typeof(weights).dtype), reshape(places, (n, 1)), weights,
-                       ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
+    dtype = typeof(weights).dtype
+    wide = wide_dtype(dtype)  # 256 + 1 is 256 in bfloat16
+    total = scatter_add(full((size,), 0, wide), reshape(places, (n, 1)), cast(weights, wide),
+                        ScatterDimensionNumbers((), (0,), (0,)), mode="drop")
+    return cast(total, dtype)
 
 
 # ---- bincount --------------------------------------------------------------------------
@@ -246,7 +250,7 @@ def _histogram(a: Any, given: Sequence[Any], range: Sequence[Any], weights: Any,
         _counted(ravel(_bin_of(a, edges)), ravel(array_of(weights)), n + 1), 1, n)
     if density:
         widths = sub(slice_in_dim(edges, 1, n), slice_in_dim(edges, 0, n - 1))
-        counts = div(div(counts, widths), reduce_sum(counts, (0,)))
+        counts = div(div(counts, widths), wide_sum(counts, (0,)))
     return counts, edges
 
 
@@ -373,7 +377,7 @@ def _histogram_of_columns(columns: Sequence[Any], given: Sequence[Any], ranges: 
     if not density:
         return counts, edges
     (counts,) = promote_dtypes_inexact(counts)
-    total = reduce_sum(counts, range_of(len(shape)))
+    total = wide_sum(counts, range_of(len(shape)))
     for axis, e in enumerate(edges):
         n = shape_of(e)[0]
         widths = sub(slice_in_dim(e, 1, n), slice_in_dim(e, 0, n - 1))

@@ -35,6 +35,7 @@ from mjax._numpy.core import (
     check_arrays,
     concrete_int,
     dtype_argument,
+    refuse_out,
     shape_of,
     weak_type_of,
 )
@@ -173,14 +174,6 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
         msg = f"stack: all arrays must have one shape, got {', '.join(map(str, shapes))}."
         raise ValueError(msg)
     return stack_p.bind(*values, axis=canonicalize_axis(axis, len(shapes[0]) + 1))
-
-
-def refuse_out(name: str, out: Any) -> None:
-    """Refuses an `out` argument: arrays are immutable."""
-    if out is not None:
-        msg = (f"{name}: the argument `out` is not supported: arrays are immutable; use the "
-               "result.")
-        raise NotImplementedError(msg)
 
 
 def _parts(name: str, tup: Any) -> Any:
@@ -488,10 +481,7 @@ def _repeat_to(a: Any, repeats: Any, *, axis: int, total: int) -> Any:
     return take_on_axis(a, cumsum(steps, 0), axis, indices_are_sorted=True)
 
 
-# ---- inserting and deleting ------------------------------------------------------------
-
-
 __all__ = [
-    "append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "refuse_out",
-    "repeat", "stack", "tile", "vstack",
+    "append", "block", "column_stack", "concat", "concatenate", "dstack", "hstack", "repeat",
+    "stack", "tile", "vstack",
 ]

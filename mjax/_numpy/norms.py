@@ -14,17 +14,22 @@ from mjax._engine.primitives.arithmetic import abs as absolute
 from mjax._engine.primitives.arithmetic import add, imag, mul, ne, pow, real, sqrt
 from mjax._engine.primitives.reductions import reduce_max, reduce_min
 from mjax._engine.primitives.shapes import as_settled, expand_dims, reduce_sum, transpose
-from mjax._numpy.core import cast, promote_dtypes_inexact, shape_of
+from mjax._numpy.core import cast, promote_dtypes_inexact, shape_of, wide_dtype
 from mjax._numpy.decompositions import svd
 from mjax._numpy.fused import fused
 
 
-def _operand(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
-    """The array in an inexact dtype, which is not weak, and the axes."""
+def _operand(x: Any, axis: Any) -> tuple[Any, tuple[int, ...], Any]:
+    """The array in the dtype of the computation, which is not weak; the axes; the result's dtype.
+
+    Norms of 16-bit floats are computed in 32 bits: squares overflow from 256 on, and sums lose
+    digits.
+    """
     (x,) = promote_dtypes_inexact(x)
-    x = cast(x, typeof(x).dtype)
+    dtype = typeof(x).dtype
     axes = tuple(axis) if isinstance(axis, Sequence) else axis
-    return x, canonicalize_axes(axes, typeof(x).ndim)
+    return (cast(x, wide_dtype(dtype)), canonicalize_axes(axes, typeof(x).ndim),
+            dtypes.real_dtype(dtype))
 
 
 def _squares(x: Any) -> Any:
@@ -35,7 +40,8 @@ def _squares(x: Any) -> Any:
     return add(mul(re, re), mul(im, im))
 
 
-def _kept(out: Any, axes: Sequence[int], keepdims: bool) -> Any:
+def _kept(out: Any, axes: Sequence[int], keepdims: bool, dtype: Any) -> Any:
+    out = cast(out, dtype)
     return expand_dims(out, sorted(axes)) if keepdims else out
 
 
@@ -115,15 +121,15 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
       >>> jnp.linalg.norm(jnp.array([3., 4.]))
       Array(5., dtype=float32)
     """
-    x, axes = _operand(x, axis)
+    x, axes, dtype = _operand(x, axis)
     if ord is None and axis is None:
-        return _kept(sqrt(reduce_sum(_squares(x), axes)), axes, keepdims)
+        return _kept(sqrt(reduce_sum(_squares(x), axes)), axes, keepdims, dtype)
     if len(axes) not in (1, 2):
         msg = (f"norm: improper number of axes: {axes} of an array of shape {shape_of(x)}; one "
                "axis gives a vector norm, two give a matrix norm.")
         raise ValueError(msg)
     compute = _vector_norm if len(axes) == 1 else _matrix_norm
-    return _kept(compute(x, axes, ord), axes, keepdims)
+    return _kept(compute(x, axes, ord), axes, keepdims, dtype)
 
 
 @fused(values=("x",), static_argnames=("axis", "keepdims", "ord"))
@@ -148,8 +154,8 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
       >>> jnp.linalg.vector_norm(jnp.array([[3., 4.], [6., 8.]]), axis=1)
       Array([ 5., 10.], dtype=float32)
     """
-    x, axes = _operand(x, axis)
-    return _kept(_vector_norm(x, axes, ord), axes, keepdims)
+    x, axes, dtype = _operand(x, axis)
+    return _kept(_vector_norm(x, axes, ord), axes, keepdims, dtype)
 
 
 @fused(values=("x",), static_argnames=("keepdims", "ord"))
@@ -176,8 +182,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     if len(shape_of(x)) < 2:
         msg = f"matrix_norm: x must have at least two axes, got shape {shape_of(x)}."
         raise ValueError(msg)
-    x, axes = _operand(x, (-2, -1))
-    return _kept(_matrix_norm(x, axes, ord), axes, keepdims)
+    x, axes, dtype = _operand(x, (-2, -1))
+    return _kept(_matrix_norm(x, axes, ord), axes, keepdims, dtype)
 
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]

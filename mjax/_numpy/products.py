@@ -29,11 +29,12 @@ from mjax._numpy.core import (
     cast,
     check_arrays,
     concrete_int,
+    refuse_out,
     shape_of,
     weak_type_of,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.joining import refuse_out, stack
+from mjax._numpy.joining import stack
 from mjax._numpy.shapes import moveaxis, ravel
 
 _PRODUCT = ("precision", "preferred_element_type")
@@ -65,7 +66,7 @@ class Accuracy:
 
 def operands(args: Sequence[Any], precision: Any, preferred_element_type: Any
              ) -> tuple[list[Any], Accuracy]:
-    """Arguments promoted to one dtype, and the `_Product` that computes their product."""
+    """Arguments promoted to one dtype, and the `Accuracy` of their product."""
     dtype, weak = common_type(*map(weak_type_of, args))
     values = [array_of(cast(x, dtype, weak)) for x in args]
     return values, Accuracy(precision, preferred_element_type, weak)
@@ -532,9 +533,6 @@ def kron(a: Any, b: Any) -> Any:
     interleaved_b = [n for m in right for n in (1, m)]
     out = multiply(reshape(a, interleaved_a), reshape(b, interleaved_b))
     return reshape(out, [m * n for m, n in zip(left, right, strict=True)])
-
-
-# ---- products of several matrices ------------------------------------------------------
 
 
 __all__ = [

@@ -26,6 +26,7 @@ from mjax._numpy.core import (
     choose,
     dtype_argument,
     refuse_out,
+    wide_dtype,
 )
 from mjax._numpy.creation import filled
 from mjax._numpy.fused import fused
@@ -75,13 +76,6 @@ def total_dtype(dtype: Any, promote_integers: bool = True) -> Any:
     if kind in "iu" and promote_integers and dtype.itemsize < default.itemsize:
         return default if kind == "i" else np.dtype(f"u{default.itemsize}")
     return dtypes.canonicalize(dtype)
-
-
-def wide_dtype(dtype: Any) -> Any:
-    """The dtype in which sums of a dtype are computed: 16-bit floats would lose precision."""
-    if dtypes.is_float(dtype) and dtype.itemsize < 4:
-        return np.dtype(np.float32)
-    return dtypes.dtype_of_python(int) if dtype == np.bool_ else dtype
 
 
 def _truth_for(target: Any, a: Any) -> Any:

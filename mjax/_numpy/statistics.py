@@ -38,9 +38,11 @@ from mjax._numpy.core import (
     promote_dtypes_inexact,
     refuse_out,
     weak_type_of,
+    wide_dtype,
+    wide_sum,
 )
 from mjax._numpy.fused import fused
-from mjax._numpy.reductions import keep_axes, mask_argument, masked, sum, wide_dtype
+from mjax._numpy.reductions import keep_axes, mask_argument, masked, sum
 
 _STATIC = ("axis", "dtype", "out", "keepdims")
 
@@ -363,14 +365,14 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     count = _c(x, typeof(x).shape[1])
     weights = functools.reduce(lax.mul, given) if given else None
     if weights is None:
-        center = lax.div(reduce_sum(x, (1,)), count)
+        center = lax.div(wide_sum(x, (1,)), count)
         divisor = _c(x, max(typeof(x).shape[1] - ddof, 0))
     else:
-        count = reduce_sum(weights, (0,))
-        center = lax.div(reduce_sum(lax.mul(x, reshape(weights, (1, typeof(x).shape[1]))),
-                                    (1,)), count)
+        count = wide_sum(weights, (0,))
+        center = lax.div(wide_sum(lax.mul(x, reshape(weights, (1, typeof(x).shape[1]))),
+                                  (1,)), count)
         divisor = lax.sub(count, _c(x, ddof)) if aweights is None else lax.sub(
-            count, lax.mul(_c(x, ddof), lax.div(reduce_sum(lax.mul(
+            count, lax.mul(_c(x, ddof), lax.div(wide_sum(lax.mul(
                 weights, given[-1]), (0,)), count)))
         size = lax.real(divisor) if dtypes.is_complex(typeof(x).dtype) else divisor
         divisor = choose(lax.gt(size, _c(size, 0)), divisor, _c(divisor, 0))

@@ -40,13 +40,13 @@ from mjax._numpy.core import (
     check_array,
     check_arrays,
     promote_dtypes,
+    refuse_out,
     shape_of,
 )
 from mjax._numpy.fused import fused
 from mjax._numpy.indexing.parse import FINAL, RAW
 from mjax._numpy.indexing.plan import settled
 from mjax._numpy.indexing.update import update
-from mjax._numpy.joining import refuse_out
 from mjax._numpy.resizing import resize
 from mjax._numpy.selecting import flatnonzero
 from mjax._numpy.shapes import moveaxis, ravel

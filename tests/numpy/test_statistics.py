@@ -235,3 +235,23 @@ def test_weights_of_observations() -> None:
             (TypeError, "fweights must be integers", {"fweights": x[0]})):
         with pytest.raises(error, match=text):
             jnp.cov(x, **weights)
+
+
+def test_sums_of_16_bit_floats_keep_their_digits() -> None:
+    """A sum in bfloat16 ends at 256, since 256 + 1 is 256."""
+    x = np.random.default_rng(0).uniform(0.5, 1.5, (60, 90))
+    a = jnp.asarray(x, jnp.bfloat16)
+    x = np.asarray(a, np.float64)
+    for out, wanted in (
+            (jnp.linalg.norm(a), np.linalg.norm(x)),
+            (jnp.linalg.vector_norm(a, ord=1), x.sum()), (jnp.linalg.vector_norm(a, ord=0), x.size),
+            (jnp.linalg.vector_norm(a, ord=3), (x**3).sum() ** (1 / 3)),
+            (jnp.linalg.norm(a, 1), np.linalg.norm(x, 1)),
+            (jnp.einsum("ij->", a), x.sum()),
+            (jnp.trapezoid(a, axis=0), (x[1:] + x[:-1]).sum(0) / 2),
+            (jnp.bincount(jnp.zeros(5400, int), a.ravel()), x.sum()),
+            (jnp.cov(a.ravel()), np.cov(x.ravel())),
+            (jnp.histogram(a, 1)[0], x.size), (jnp.histogram(a, 1, density=True)[0], 1)):
+        assert out.dtype == jnp.bfloat16
+        np.testing.assert_allclose(np.asarray(out, np.float64), wanted, 8e-3)
+    assert jnp.linalg.norm(jnp.full(4, 300, jnp.float16)) == 600
