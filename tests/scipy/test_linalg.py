@@ -407,7 +407,13 @@ ERRORS = [
         linalg.cholesky, linalg.eigh, linalg.schur, linalg.hessenberg, linalg.sqrtm, linalg.expm,
         linalg.inv)],
     (ValueError, "cholesky: the matrix must be square", lambda: linalg.cho_factor(np.ones((2, 3)))),
-    (ValueError, "too many values", lambda: linalg.cho_solve((P[F][0], True, 1), B[F])),
+    (ValueError, "c_and_lower must be the pair that cho_factor(a) returns, got 3 values",
+     lambda: linalg.cho_solve((P[F][0], True, 1), B[F])),
+    (ValueError, "cho_solve: c_and_lower must be the pair that cho_factor(a) returns, got an array "
+     "of shape (2, 2)", lambda: linalg.cho_solve(np.eye(2, dtype=F), V[:2])),
+    (ValueError, "lu_solve: lu_and_piv must be the pair that lu_factor(a) returns, got an array "
+     "of shape (2, 2)", lambda: linalg.lu_solve(np.eye(2, dtype=F), V[:2])),
+    (ValueError, "lu_solve: lu_and_piv must be the pair", lambda: linalg.lu_solve(None, V[:2])),
     (ValueError, "cho_solve: matrices of shape (4, 4) take right-hand sides of shape (4,) or "
      "(..., 4, k), got (3,)", lambda: linalg.cho_solve((P[F][0], True), np.ones(3))),
     (ValueError, "solve_triangular: trans must be", lambda: linalg.solve_triangular(

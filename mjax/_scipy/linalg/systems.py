@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from mjax._engine.base.errors import LazyValueError
 from mjax._engine.base.folding import fold
 from mjax._engine.control.custom.custom_linear_solve import custom_linear_solve
 from mjax._engine.ir.types import typeof
@@ -75,6 +76,20 @@ def _by_cholesky(factor: Any, b: Any, lower: bool) -> Any:
     return b
 
 
+def _pair(name: str, argument: str, value: Any, source: str) -> Any:
+    """The result of `source`. A matrix is refused: of two rows, it would count as a pair."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return value
+
+    def text() -> str:
+        given = (f"an array of shape {value.shape}" if hasattr(value, "shape") else
+                 f"{len(value)} values" if isinstance(value, tuple | list) else
+                 f"an object of type {type(value).__name__}")
+        return f"{name}: {argument} must be the pair that {source}(a) returns, got {given}."
+
+    raise LazyValueError(text)
+
+
 @documents
 def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False,
               check_finite: bool = True) -> Any:
@@ -98,7 +113,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False,
       Array([1., 1.], dtype=float32)
     """
     try:  # what `boundary` does, without packing the arguments
-        factor, lower = c_and_lower
+        factor, lower = _pair("cho_solve", "c_and_lower", c_and_lower, "cho_factor")
         return _cho_solve(factor, b, lower)
     except Exception as error:
         fold(error)
@@ -139,7 +154,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
     if trans not in (0, 1, 2):
         msg = f"lu_solve: trans must be 0, 1 or 2, got {trans!r}."
         raise ValueError(msg)
-    factors, pivots = lu_and_piv
+    factors, pivots = _pair("lu_solve", "lu_and_piv", lu_and_piv, "lu_factor")
     factors, b = inexact(factors, b)
     check_matrix("lu_solve", factors, square=True)
     order = lu_pivots_to_permutation(asarray(pivots), shape_of(factors)[-1])
