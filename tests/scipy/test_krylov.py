@@ -151,6 +151,10 @@ ERRORS = [
         np.eye(2), np.ones(2), np.ones(3))),
     (ValueError, "solve_method must be one of batched, incremental", lambda: gmres(
         np.eye(2), np.ones(2), solve_method="fast")),
+    (ValueError, "gmres: restart, the dimension of the Krylov space, must be positive, got 0",
+     lambda: gmres(np.eye(2), np.ones(2), restart=0)),
+    (TypeError, "gmres: restart must be an integer, got 2.5", lambda: gmres(
+        np.eye(2), np.ones(2), restart=2.5)),
     (TypeError, "type str is not a valid array", lambda: cg(np.eye(2), "b")),
     (ValueError, r"cg: A must return a tree of the shapes of b, float64\[2\], but <lambda> returns "
                  r"\(float64\[2\], float64\[2\]\)", lambda: cg(lambda x: (x, x), np.ones(2))),

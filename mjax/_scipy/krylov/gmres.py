@@ -21,7 +21,7 @@ from mjax._engine.linalg.cholesky import cholesky
 from mjax._engine.linalg.triangular import triangular_solve
 from mjax._numpy.arithmetic import abs as absolute
 from mjax._numpy.comparison import isnan
-from mjax._numpy.core import cast, size_of
+from mjax._numpy.core import cast, concrete_int, size_of
 from mjax._numpy.creation import zeros
 from mjax._numpy.elementary import hypot
 from mjax._numpy.joining import concatenate
@@ -218,6 +218,9 @@ def gmres(A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, r
     """
     if solve_method not in _WAYS:
         msg = f"gmres: solve_method must be one of {', '.join(_WAYS)}, got {solve_method!r}."
+        raise ValueError(msg)
+    if concrete_int(restart, "gmres: restart") < 1:
+        msg = f"gmres: restart, the dimension of the Krylov space, must be positive, got {restart}."
         raise ValueError(msg)
     size = size_of_tree(b)
     method = _Method(_WAYS[solve_method], min(restart, size))
