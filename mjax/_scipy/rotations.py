@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mjax._engine.base.docs import documented
-from mjax._engine.base.errors import LazyValueError
+from mjax._engine.base.errors import LazyNoArrayError, LazyValueError
 from mjax._engine.base.faces import rehome
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir.types import typeof
 from mjax._numpy.calculus import diff
-from mjax._numpy.core import check_array, shape_of
+from mjax._numpy.core import broadcast_shapes, check_array, incompatible_shapes, shape_of
 from mjax._numpy.creation import asarray, ones, zeros
 from mjax._numpy.decompositions import eigh
 from mjax._numpy.joining import concatenate
@@ -152,6 +152,11 @@ class Rotation(NamedTuple):
 
     @boundary
     def __mul__(self, other: Any) -> Rotation:
+        if not isinstance(other, Rotation):
+            msg = (f"a Rotation is multiplied by a Rotation, got {type(other).__name__}. "
+                   "Rotation.apply rotates vectors.")
+            raise LazyNoArrayError(msg)
+        _check_stacks("__mul__", self.quat, other.quat)
         return Rotation(quaternions.composed(self.quat, other.quat))
 
     @boundary
@@ -164,6 +169,7 @@ class Rotation(NamedTuple):
         """
         matrix, vectors = self.as_matrix(), asarray(vectors)
         _check_last("apply", "vectors", vectors, 3)
+        _check_stacks("apply", self.quat, vectors)
         if isinstance(inverse, bool):
             matrix = matrix_transpose(matrix) if inverse else matrix
         else:
@@ -342,6 +348,15 @@ def _check_last(name: str, argument: str, x: Any, size: int) -> None:
     if shape_of(x)[-1:] != (size,):
         raise LazyValueError(lambda: (
             f"Rotation.{name}: {argument} must have shape (..., {size}), got {shape_of(x)}."))
+
+
+def _check_stacks(name: str, *arrays: Any) -> None:
+    """Checks that the axes before the last broadcast."""
+    shapes = [shape_of(x)[:-1] for x in arrays]
+    try:
+        broadcast_shapes(*shapes)
+    except ValueError:
+        raise incompatible_shapes(f"Rotation.{name}", shapes) from None
 
 
 # Pickled under the public module's name.

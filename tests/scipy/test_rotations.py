@@ -151,6 +151,10 @@ ERRORS = [
     (ValueError, "rotvec must have shape", lambda: Rotation.from_rotvec(QUATS)),
     (ValueError, "mrp must have shape", lambda: Rotation.from_mrp(QUATS)),
     (ValueError, "vectors must have shape", lambda: OURS.apply(QUATS)),
+    (ValueError, r"Rotation.apply got incompatible shapes for broadcasting: \(11,\), \(4,\)",
+     lambda: OURS.apply(np.ones((4, 3)))),
+    (ValueError, "Rotation.__mul__ got incompatible shapes", lambda: OURS * OURS[:4]),
+    (TypeError, "multiplied by a Rotation, got int. Rotation.apply rotates", lambda: OURS * 3),
     (ValueError, r"weights of 11 rotations must have shape \(11,\)", lambda: OURS.mean(
         np.ones(3))),
     (TypeError, "cannot be indexed", lambda: OURS[0][0]),
