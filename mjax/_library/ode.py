@@ -336,8 +336,8 @@ def _number(name: str, value: Any) -> float:
         return float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError) as error:
         raise LazyTypeError(lambda: (
-            f"odeint: {name} must be a static number, got "
-            f"{value!r}.")) from error
+            f"odeint: {name} must be a static number, got {value!r}. Under jit, mark the argument "
+            "static or close over the number.")) from error
 
 
 def _check_results(function: Staged, y0: Any) -> None:

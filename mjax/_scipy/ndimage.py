@@ -127,8 +127,8 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     try:
         hash(order)
     except TypeError as error:
-        msg = (f"map_coordinates: order must be a static number, "
-               f"got {order!r}.")
+        msg = (f"map_coordinates: order must be a static number, got {order!r}. "
+               "Under jit, mark the argument static or close over the number.")
         raise ValueError(msg) from error
     if order not in (0, 1):
         msg = (f"map_coordinates: order must be 0 (nearest) or 1 (linear), got {order!r}. "

@@ -155,6 +155,8 @@ ERRORS = [
     (TypeError, r"Cast y0 with .astype\('complex128'\)", lambda: odeint(
         lambda y, t: 1j * y, np.zeros(2), TIMES)),
     (TypeError, "rtol must be a static number", lambda: odeint(decay, 1.0, TIMES, 1.0, rtol=[1])),
+    (TypeError, "must be a static number.*Under jit, mark the argument static", lambda: mjax.jit(
+        lambda r: odeint(decay, 1.0, TIMES, 1.0, rtol=r))(1e-3)),
     (TypeError, "custom_vjp", lambda: mjax.jvp(
         lambda r: odeint(decay, 1.0, TIMES, r), (0.5,), (1.0,))),
 ]
