@@ -20,8 +20,8 @@ from mjax._numpy.ranges import arange
 from mjax._numpy.reductions import max, min, prod, sum
 
 _shared = documented(
-    args=("data: array whose leading axes are those of `segment_ids`.\n"
-          "segment_ids: array of integers, the segment of each row of `data`. They need not be\n"
+    args=("data: array; its rows lie along the first axis.\n"
+          "segment_ids: vector of integers, the segment of each row of `data`. They need not be\n"
           "  sorted; rows of segments outside of `[0, num_segments)` are dropped.\n"
           "num_segments: the number of segments; by default `max(segment_ids) + 1`. Under jit it\n"
           "  must be given and static.\n"

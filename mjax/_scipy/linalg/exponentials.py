@@ -11,7 +11,7 @@ import numpy as np
 from mjax._engine.control.branches.branching import cond, switch
 from mjax._engine.control.loops.looping import scan
 from mjax._engine.ir.types import typeof
-from mjax._engine.linalg.matrices import check_square, column, dot, eye_like, real_of
+from mjax._engine.linalg.matrices import column, dot, eye_like, real_of
 from mjax._engine.linalg.triangular import triangular_solve
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives.clamp import clamp
@@ -25,7 +25,7 @@ from mjax._numpy.core import check_array, concrete_int, promote_dtypes_inexact, 
 from mjax._numpy.fused import fused
 from mjax._numpy.selecting import where
 from mjax._numpy.systems import solve_square
-from mjax._scipy.linalg.arguments import inexact
+from mjax._scipy.linalg.arguments import check_matrix, inexact
 
 #: Padé approximants: bounds of the norm and degrees. The last one serves all larger norms, after
 #: scaling.
@@ -92,7 +92,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     """
     (a,) = map(array_of, promote_dtypes_inexact(check_array("expm", A)))
     most = concrete_int(max_squarings, "expm: max_squarings")
-    _check_square("expm", a)
+    check_matrix("expm", a, square=True)
     dtype, real = typeof(a).dtype, real_of(typeof(a).dtype)
     if real not in _APPROXIMANTS:
         msg = f"expm does not compute in {dtype}; convert the matrix to float32 first."
@@ -126,15 +126,6 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     return where(expand(too_many), np.nan, out)
 
 
-def _check_square(name: str, *matrices: Any) -> None:
-    for a in matrices:
-        shape = shape_of(a)
-        if len(shape) < 2:
-            msg = f"{name}: a matrix has at least two axes, got shape {shape}."
-            raise ValueError(msg)
-        check_square(name, shape[-2:])
-
-
 @fused(static_argnames=("method", "compute_expm"))
 def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
     """The exponential of matrices, and its derivative in the direction of others.
@@ -159,7 +150,8 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
       True
     """
     a, e = inexact(A, E)
-    _check_square("expm_frechet", a, e)
+    for x in (a, e):
+        check_matrix("expm_frechet", x, square=True)
     if shape_of(a) != shape_of(e):
         msg = (f"expm_frechet: A and E must have one shape, got {shape_of(a)} and "
                f"{shape_of(e)}.")

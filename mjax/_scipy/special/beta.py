@@ -9,6 +9,7 @@ from mjax._engine.base.docs import documented
 from mjax._engine.primitives import arithmetic as lax
 from mjax._engine.primitives import special as prims
 from mjax._numpy.fused import fused
+from mjax._scipy.special import tables
 from mjax._scipy.special.arguments import (
     GIVES,
     inexact_arguments,
@@ -19,9 +20,6 @@ from mjax._scipy.special.arguments import (
 )
 from mjax._scipy.special.gamma import gammasgn
 
-#: B_2k / (2k (2k - 1)), of the Stirling series.
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156,
-             -3617 / 122400)
 #: From here on the series is accurate to 50 bits.
 _LARGE = 8.0
 
@@ -30,7 +28,7 @@ _A_B = {"a": "a: array or scalar; ints and booleans become the default float.",
 
 
 def _stirling_error(x: Any) -> Any:
-    return polynomial(1 / (x * x), _STIRLING, _LARGE ** -2) / x
+    return polynomial(1 / (x * x), tables.STIRLING, _LARGE ** -2) / x
 
 
 def log_beta(a: Any, b: Any) -> Any:

@@ -21,6 +21,7 @@ from mjax._numpy.comparison import isnan
 from mjax._numpy.core import cast, check_array, dtype_of
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import sum
+from mjax._scipy.special import tables
 from mjax._scipy.special.arguments import (
     GIVES,
     X,
@@ -34,16 +35,13 @@ from mjax._scipy.special.arguments import (
 
 # ---- complex numbers -------------------------------------------------------------------
 
-#: B_2k / (2k (2k - 1)), of the Stirling series.
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156,
-             -3617 / 122400)
 #: From this size of the real or imaginary part on, the series is accurate to 50 bits.
 _FAR = 7
 
 
 def _stirling(z: Any) -> Any:
     inverse = 1 / z
-    series = polynomial(inverse * inverse, _STIRLING) * inverse
+    series = polynomial(inverse * inverse, tables.STIRLING) * inverse
     return (z - 0.5) * lax.log(z) - z + 0.5 * math.log(2 * math.pi) + series
 
 
@@ -342,8 +340,7 @@ def _poch(z: Any, m: Any) -> Any:
 
 def log_large_poch(z: Any, m: Any) -> Any:
     """`log(poch(z, m))` by Stirling's series, of numbers whose gamma functions may overflow."""
-    corrections = [polynomial(1 / lax.square(y), [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188,
-                                                  -691 / 360360]) / y for y in (z, z + m)]
+    corrections = [polynomial(1 / lax.square(y), tables.STIRLING[:6]) / y for y in (z, z + m)]
     return (m * lax.log(z) + ((z + m - 0.5) * lax.log1p(m / z) - m)
             + (corrections[1] - corrections[0]))
 
