@@ -237,7 +237,7 @@ def _scalar_maker(argument: int | str, donated: Collection[int | str]) -> str:
 
 
 def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
-              names: ArgumentNames, out_tree: Any) -> Callable[[Sequence[Any]], Any]:
+              names: ArgumentNames, out_tree: Any, stages: bool = False) -> Callable[..., Any]:
     """A function from the buffers of all arguments to the tree of results.
 
     Args:
@@ -245,6 +245,8 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
       placements: of the results.
       names: the names of the program and its arguments.
       out_tree: the tree of the results.
+      stages: the function takes two more arguments, and passes the second one to the first one if
+        all results are computed then.
 
     If the result is one array, the attribute `one` of the function has what it consists of:
     `execute`, the handlers of the result and its placement; `names` has the names.
@@ -254,6 +256,10 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
     nest = _nest(out_tree, iter(range(count)), 0, held) if count <= _MOST else None
     if nest is None:
         return _general_runner_of(execute, placements, handlers, names, out_tree)
+    are_ready = " and ".join(f"x{i}.is_ready()" for i in range(count))
+    parameters, give_back = (", give_back, slots", f"""
+    if {are_ready}:
+      give_back(slots)""") if stages else ("", "")
     outs = "".join(f"x{i}, " for i in range(count)) or "()"
     # The same as `Array(x, p)`, without a Python call.
     arrays = "".join(f"""
@@ -263,12 +269,12 @@ def runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Plac
     text = f"""
 def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count))}):
   {"".join(f"h{i}, " for i in range(len(held))) or "()"} = held
-  def run(buffers):
+  def run(buffers{parameters}):
     try:
       {outs} = execute(buffers).consume_with_handlers(handlers)
     except Exception as error:
       explain_failure(error, names, buffers)
-      raise{arrays}
+      raise{give_back}{arrays}
     return {nest}
   return run
 """
@@ -280,15 +286,17 @@ def make(execute, handlers, names, held, {", ".join(f"p{i}" for i in range(count
 
 def _general_runner_of(execute: Callable[[Sequence[Any]], Any], placements: Sequence[Placement],
                        handlers: list[Any], names: ArgumentNames, out_tree: Any
-                       ) -> Callable[[Sequence[Any]], Any]:
+                       ) -> Callable[..., Any]:
     """`runner_of` for results that are too many, or nested in a way that is not generated."""
 
-    def run(buffers: Sequence[Any]) -> Any:
+    def run(buffers: Sequence[Any], give_back: Any = None, slots: Any = None) -> Any:
         try:
             outs = execute(buffers).consume_with_handlers(handlers)
         except Exception as error:
             explain_failure(error, names, buffers)
             raise
+        if give_back is not None and all([out.is_ready() for out in outs]):
+            give_back(slots)
         # The same as `Array(x, p)` for each, without Python calls.
         arrays: list[Array] = [*map(object.__new__, classes)]
         for array, buffer, placement in zip(arrays, outs, placements):

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from mjax._engine.ir.pytree import registry
 from mjax._engine.runtime.arrays.placement import Placement
 from mjax._engine.runtime.arrays.transfer import SCALARS, from_scalar, host, own_scalar
 from mjax._engine.runtime.dispatch.forms import maker
@@ -24,7 +23,6 @@ from mjaxlib_shim.memory import writable_view
 Run = Callable[[list[Any]], Any]
 #: The most bytes of a staging buffer; the transfer of a larger array is mostly its copy.
 _MOST_BYTES = 2**14
-_flatten = registry.flatten
 
 
 def is_host_value(value: Any) -> bool:
@@ -39,10 +37,10 @@ def with_host_values(run: Run, values: Sequence[Any]) -> Run:
       run: a function of the list of the buffers of all arguments.
       values: arguments of a call: buffers, and host values in these places.
 
-    Values are written to staging buffers if `run` has an attribute `stages`: it runs on a CPU, and
-    has read all arguments when its results are computed.
+    Values are written to staging buffers if `run` has an attribute `stages`, which makes the runner
+    that says when all results are computed: then the program, on a CPU, has read all arguments.
     """
-    stages = hasattr(run, "stages")
+    stages: Any = getattr(run, "stages", None)
     places = [(i, *_transfer_of(value)) for i, value in enumerate(values) if is_host_value(value)]
     puts = [(i, put) for i, put, _ in places]
 
@@ -55,8 +53,8 @@ def with_host_values(run: Run, values: Sequence[Any]) -> Run:
         places, filter(is_host_value, values)) if stages and _fits(value, placement)]
     if not small:
         return transferred
-    return _staged(run, transferred, small, [(i, put) for i, put in puts
-                                             if i not in {j for j, _, _ in small}])
+    return _staged(stages(), transferred, small, [
+        (i, put) for i, put in puts if i not in {j for j, _, _ in small}])
 
 
 def _transfer_of(value: Any) -> tuple[Callable[[Any], Any], Placement]:
@@ -75,12 +73,13 @@ def _fits(value: Any, placement: Placement) -> bool:
                 and 0 < aval.size * aval.dtype.itemsize <= _MOST_BYTES)
 
 
-def _staged(run: Run, transferred: Run, small: Sequence[tuple[int, Any, Placement]],
+def _staged(run: Callable[..., Any], transferred: Run, small: Sequence[tuple[int, Any, Placement]],
             puts: Sequence[tuple[int, Callable[[Any], Any]]]) -> Run:
     """`with_host_values` for programs that read some of them from staging buffers.
 
     Args:
-      run, transferred: the function of buffers, and the one that transfers all values.
+      run: takes the buffers, and what to call when the results are computed, with its argument.
+      transferred: the function that transfers all values.
       small: the places of small values, with values of their types, and their placements.
       puts: the places of values that are transferred, and the functions that do.
     """
@@ -88,15 +87,13 @@ def _staged(run: Run, transferred: Run, small: Sequence[tuple[int, Any, Placemen
     free: list[tuple[Any, ...]] = []
     owners = [(i, _own_buffer if type(value) in SCALARS else host(value)[0],
                type(value) in (bool, int, float), placement.aval) for i, value, placement in small]
-    # One result is asked without a Python call.
-    ready = "result._buffer.is_ready()" if hasattr(run, "one") else "are_ready(result)"
     writes = "".join(f"""
     m{i}[...] = values[{i}]
     values[{i}] = b{i}""" for i, *_ in small)
     transfers = "".join(f"""
     values[{i}] = p{i}(values[{i}])""" for i, _ in puts)
     text = f"""
-def make(take, give_back, first, transferred, is_guarded, run, are_ready, puts):
+def make(take, give_back, first, transferred, is_guarded, run, puts):
   {"".join(f"p{i}, " for i, _ in puts) or "()"} = puts
   def staged(values):
     try:
@@ -107,10 +104,7 @@ def make(take, give_back, first, transferred, is_guarded, run, are_ready, puts):
       give_back(slots)
       return transferred(values)
     {"".join(f"m{i}, b{i}, " for i, *_ in small)} = slots{writes}{transfers}
-    result = run(values)
-    if {ready}:
-      give_back(slots)
-    return result
+    return run(values, give_back, slots)
   return staged
 """
 
@@ -120,21 +114,16 @@ def make(take, give_back, first, transferred, is_guarded, run, are_ready, puts):
             values[i] = put(values[i])
         for i, put, _, _ in owners:
             values[i] = put(values[i])
-        buffers = [*values]
-        result = run(values)
-        if _are_ready(result):
-            free.append(tuple([part for i, _, python, aval in owners for part in (
-                _memory_of(buffers[i], aval, python), buffers[i])]))
-        return result
+        return run(values, keep, values)
+
+    def keep(buffers: list[Any]) -> None:
+        """Makes staging buffers of the buffers of a call."""
+        free.append(tuple([part for i, _, python, aval in owners for part in (
+            _memory_of(buffers[i], aval, python), buffers[i])]))
 
     staged: Run = maker(text)(free.pop, free.append, first, transferred, guards.is_guarded, run,
-                              _are_ready, [put for _, put in puts])
+                              [put for _, put in puts])
     return staged
-
-
-def _are_ready(results: Any) -> bool:
-    """Whether all results of a program are computed."""
-    return all([result._buffer.is_ready() for result in _flatten(results, None)[0]])
 
 
 def _own_buffer(value: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -109,7 +110,8 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
         if donated:
             of_buffers = before_donating(of_buffers, names, kept, donated)
         elif len(program.devices) == 1 and program.platform == "cpu":
-            of_buffers.stages = True  # type: ignore[attr-defined]
+            of_buffers.stages = partial(  # type: ignore[attr-defined]
+                runner_of, execute, placements, names, out_tree, True)
         return Runners(lambda *args: of_buffers([*map(buffer_of, args)]), of_buffers)
     compute = _general_runner(loaded, execute, placements, constants)
     if donated:
