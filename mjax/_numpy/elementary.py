@@ -251,7 +251,8 @@ def _sinc(x: Any) -> Any:
     # Near 0 the Taylor polynomial, for the value and all derivatives there.
     near = lax.lt(lax.abs(t), _c(lax.abs(t), 0.1))
     safe = choose(near, _c(x, 1), t)
-    series, square = _c(x, -1 / 39916800), lax.square(t)
+    # Powers of large numbers would overflow in the series, and its slope be NaN.
+    series, square = _c(x, -1 / 39916800), lax.square(choose(near, t, _c(x, 0)))
     for factor in (9, 7, 5, 3, 1):
         coefficient = (-1) ** ((factor - 1) // 2) / math.factorial(factor)
         series = lax.add(lax.mul(series, square), _c(x, coefficient))

@@ -92,6 +92,12 @@ def test_large_numbers_do_not_spoil_derivatives():
         assert np.isfinite(slopes).all(), name
 
 
+def test_gelu_of_large_float16():
+    numbers = np.float16([-300, -200, 200, 300])
+    assert nn.gelu(numbers).tolist() == [0, 0, 200, 300]
+    assert mjax.vmap(mjax.grad(nn.gelu))(numbers).tolist() == [0, 0, 1, 1]
+
+
 def test_integers():
     assert nn.relu(np.int8([-1, 2])).dtype == np.int8
     assert nn.leaky_relu(np.int8([-1, 2])).dtype == np.float32

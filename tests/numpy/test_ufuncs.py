@@ -201,6 +201,9 @@ def test_derivatives_at_singular_points() -> None:
     assert grad(jnp.logaddexp)(-jnp.inf, 1.0) == 0.0
     assert grad(jnp.maximum)(1.0, 1.0) == 0.5
     assert np.isfinite(grad(jnp.hypot)(0.0, 0.0))
+    # The slope of sin(pi x) / (pi x) at whole numbers is (-1)**x / x.
+    assert grad(jnp.sinc)(np.float16(64)) == pytest.approx(1 / 64, rel=5e-3)
+    assert grad(jnp.sinc)(np.float32(2**20)) == pytest.approx(2.0**-20, rel=1e-1)
 
 
 @pytest.mark.parametrize(("name", "point", "expected"), [
