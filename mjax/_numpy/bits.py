@@ -102,7 +102,7 @@ def _weights(name: str, bitorder: str) -> Any:
     return shifts[::-1] if bitorder == "big" else shifts
 
 
-def _last(name: str, a: Any, axis: int | None) -> tuple[Any, int]:
+def _last(a: Any, axis: int | None) -> tuple[Any, int]:
     """The array with an axis moved to the end, and the axis; flattened for None."""
     if axis is None:
         return reshape(a, (typeof(a).size,)), 0
@@ -136,7 +136,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     if dtypes.kind(typeof(a).dtype) not in "biu":
         msg = f"packbits is for integers and booleans, not for dtype {typeof(a).dtype}."
         raise TypeError(msg)
-    a, axis = _last("packbits", a, axis)
+    a, axis = _last(a, axis)
     ones = cast(lax.ne(a, np.zeros((), typeof(a).dtype)[()]), _uint8)
     *rest, size = shape_of(ones)
     count = -(-size // 8)
@@ -174,7 +174,7 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     if typeof(a).dtype != _uint8:
         msg = f"unpackbits is for dtype uint8, not for {typeof(a).dtype}."
         raise TypeError(msg)
-    a, axis = _last("unpackbits", a, axis)
+    a, axis = _last(a, axis)
     *rest, size = shape_of(a)
     bytes_ = expand_dims(a, (len(rest) + 1,))
     shifts = shifts.reshape((1,) * (len(rest) + 1) + (8,))

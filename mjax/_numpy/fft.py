@@ -387,7 +387,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     return _frequencies("rfftfreq", np.arange(n // 2 + 1), n, d, dtype, device)
 
 
-def _shifted(name: str, x: Any, axes: Any, sign: int) -> Any:
+def _shifted(x: Any, axes: Any, sign: int) -> Any:
     x = array_of(x)
     shape = shape_of(x)
     if isinstance(axes, (tuple, list)):  # repeated axes are shifted repeatedly
@@ -419,7 +419,7 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
       >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
       Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
     """
-    return _shifted("fftshift", x, axes, 1)
+    return _shifted(x, axes, 1)
 
 
 @fused(values=("x",), static_argnames=("axes",))
@@ -442,4 +442,4 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
       >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
       Array([ 0,  1, -1], dtype=int32)
     """
-    return _shifted("ifftshift", x, axes, -1)
+    return _shifted(x, axes, -1)

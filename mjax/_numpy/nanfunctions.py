@@ -107,7 +107,7 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepd
     return reductions.prod(_numbers(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
-def _nan_extreme(name: str, a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any,
+def _nan_extreme(a: Any, axis: Any, out: Any, keepdims: bool, initial: Any, where: Any,
                  reduce: Callable[..., Any], identity: Callable[[Any], Any]) -> Any:
     dtype = typeof(a).dtype
     if not dtypes.is_inexact(dtype):
@@ -144,7 +144,7 @@ def nanmax(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
       >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 2.0]))
       Array(2., dtype=float32)
     """
-    return _nan_extreme("nanmax", a, axis, out, keepdims, initial, where, reductions.max,
+    return _nan_extreme(a, axis, out, keepdims, initial, where, reductions.max,
                         prims.lowest)
 
 
@@ -174,11 +174,11 @@ def nanmin(a: Any, axis: Any = None, out: None = None, keepdims: bool = False,
       >>> jnp.nanmin(jnp.array([1.0, jnp.nan, 2.0]))
       Array(1., dtype=float32)
     """
-    return _nan_extreme("nanmin", a, axis, out, keepdims, initial, where, reductions.min,
+    return _nan_extreme(a, axis, out, keepdims, initial, where, reductions.min,
                         prims.highest)
 
 
-def _nan_position(name: str, a: Any, axis: Any, out: Any, keepdims: Any,
+def _nan_position(a: Any, axis: Any, out: Any, keepdims: Any,
                   find: Callable[..., Any], identity: Callable[[Any], Any]) -> Any:
     if not dtypes.is_inexact(typeof(a).dtype):
         return find(a, axis, out, keepdims)
@@ -211,7 +211,7 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
       >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 2.0]))
       Array(2, dtype=int32)
     """
-    return _nan_position("nanargmax", a, axis, out, keepdims, reductions.argmax, prims.lowest)
+    return _nan_position(a, axis, out, keepdims, reductions.argmax, prims.lowest)
 
 
 @fused(values=("a",), static_argnames=_STATIC)
@@ -238,7 +238,7 @@ def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
       >>> jnp.nanargmin(jnp.array([1.0, jnp.nan, 2.0]))
       Array(0, dtype=int32)
     """
-    return _nan_position("nanargmin", a, axis, out, keepdims, reductions.argmin, prims.highest)
+    return _nan_position(a, axis, out, keepdims, reductions.argmin, prims.highest)
 
 
 @fused(values=("a",), static_argnames=("axis", "dtype", "out"))

@@ -107,7 +107,7 @@ def parse(shape: tuple[int, ...], idx: Any, wrap: bool = True) -> Index:
       TypeError: an invalid index; for objects it is also an IndexError.
     """
     items = [_item(i) for i in (idx if isinstance(idx, tuple) else (_not_list(idx),))]
-    items = _without_ellipsis(items, shape, idx)
+    items = _without_ellipsis(items, shape)
     entries: list[Any] = []
     grown: list[int] = []
     axis = 0
@@ -211,7 +211,7 @@ def _concrete_mask(mask: Any) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def _without_ellipsis(items: list[Any], shape: tuple[int, ...], idx: Any) -> list[Any]:
+def _without_ellipsis(items: list[Any], shape: tuple[int, ...]) -> list[Any]:
     """The items with whole slices instead of the ellipsis, or at the end."""
     consumed, ellipses = 0, []
     for place, item in enumerate(items):
