@@ -1,4 +1,4 @@
-"""Small neural networks for examples: layers and combinators.
+"""Small neural networks for examples: layers. `combinators` joins them.
 
 A layer is a pair of functions. `init_fun(rng, input_shape)` gives the output shape and the
 parameters; `apply_fun(params, inputs, **kwargs)` gives the output. Layers that need random numbers
@@ -28,6 +28,7 @@ from mjax._engine.primitives.conv_variants import (
 from mjax._engine.primitives.convolution import conv_general_dilated
 from mjax._engine.primitives.sliding import padtype_to_pads
 from mjax._engine.primitives.windows import reduce_window_shape_tuple
+from mjax._library.combinators import Layer
 from mjax._nn.initializers import normal, ones, zeros
 from mjax._nn.named_initializers import glorot_normal
 from mjax._nn.normalizing import log_softmax, softmax, standardize
@@ -42,9 +43,6 @@ from mjax._numpy.random.keys import split
 from mjax._numpy.random.uniform import bernoulli
 from mjax._numpy.selecting import where
 from mjax._numpy.shapes import expand_dims, reshape
-
-#: `(init_fun, apply_fun)`.
-Layer = tuple[Callable[..., Any], Callable[..., Any]]
 
 # Older names.
 glorot = glorot_normal
@@ -474,119 +472,3 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
         return where(bernoulli(rng, rate, shape_of(inputs)), inputs / rate, 0)
 
     return lambda rng, input_shape: (input_shape, ()), apply_fun
-
-
-# ---- combinators -----------------------------------------------------------------------
-
-
-def _keys(rng: Any, count: int) -> Any:
-    return (None,) * count if rng is None else split(rng, count)
-
-
-def serial(*layers: Layer) -> Layer:
-    """A layer that applies several layers in sequence.
-
-    Args:
-      layers: pairs `(init_fun, apply_fun)`.
-
-    Returns:
-      `(init_fun, apply_fun)`; the parameters are the list of the layers' parameters.
-
-    Raises:
-      Anything that a layer raises.
-      ValueError: there are no layers, or a layer is not a pair. `apply_fun` raises it if there are
-        fewer or more parameters than layers.
-      TypeError: a layer is not a sequence, or a key is invalid.
-
-    Example:
-      >>> from mjax.example_libraries import stax
-      >>> init, apply = stax.serial(stax.Dense(4), stax.Relu)
-      >>> shape, params = init(random.key(0), (2, 3))
-      >>> shape, apply(params, jnp.ones((2, 3))).shape
-      ((2, 4), (2, 4))
-    """
-    inits, applies = zip(*layers, strict=True)
-
-    def init_fun(rng: Any, input_shape: Any) -> Any:
-        params = []
-        for init in inits:
-            rng, key = split(rng)
-            input_shape, param = init(key, input_shape)
-            params.append(param)
-        return input_shape, params
-
-    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        rngs = _keys(kwargs.pop("rng", None), len(layers))
-        for apply, param, rng in zip(applies, params, rngs, strict=True):
-            inputs = apply(param, inputs, rng=rng, **kwargs)
-        return inputs
-
-    return init_fun, apply_fun
-
-
-def parallel(*layers: Layer) -> Layer:
-    """A layer that applies several layers in parallel, each to its own input.
-
-    Args:
-      layers: pairs `(init_fun, apply_fun)`.
-
-    Returns:
-      `(init_fun, apply_fun)`; inputs, outputs and parameters are sequences with one item for
-      each layer.
-
-    Raises:
-      Anything that a layer raises.
-      ValueError: there are no layers, or a layer is not a pair. The functions raise it if there are
-        fewer or more shapes, inputs or parameters than layers.
-      TypeError: a layer is not a sequence, or a key is invalid.
-
-    Example:
-      >>> from mjax.example_libraries import stax
-      >>> init, apply = stax.serial(stax.FanOut(2), stax.parallel(stax.Identity, stax.Exp))
-      >>> _, params = init(random.key(0), (2,))
-      >>> apply(params, jnp.zeros(2))
-      [Array([0., 0.], dtype=float32), Array([1., 1.], dtype=float32)]
-    """
-    inits, applies = zip(*layers, strict=True)
-
-    def init_fun(rng: Any, input_shape: Any) -> Any:
-        rngs = split(rng, len(layers))
-        return zip(*[init(key, shape) for init, key, shape in zip(
-            inits, rngs, input_shape, strict=True)], strict=True)
-
-    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        rngs = _keys(kwargs.pop("rng", None), len(layers))
-        return [apply(param, x, rng=rng, **kwargs) for apply, param, x, rng in zip(
-            applies, params, inputs, rngs, strict=True)]
-
-    return init_fun, apply_fun
-
-
-def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """A layer that depends on the shape of its input.
-
-    Args:
-      make_layer: a function from the shape of the input to a pair `(init_fun, apply_fun)`.
-
-    Returns:
-      `(init_fun, apply_fun)`.
-
-    Raises:
-      Anything that `make_layer` or a function of its layer raises, when the layer is called.
-      TypeError: the layer is called, and `make_layer` is not a function, or the input of
-        `apply_fun` is not an array.
-
-    Example:
-      >>> from mjax.example_libraries import stax
-      >>> init, apply = stax.shape_dependent(lambda shape: stax.Dense(2 * shape[-1]))
-      >>> init(random.key(0), (1, 3))[0]
-      (1, 6)
-    """
-
-    def init_fun(rng: Any, input_shape: Any) -> Any:
-        return make_layer(input_shape)[0](rng, input_shape)
-
-    def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        return make_layer(shape_of(inputs))[1](params, inputs, **kwargs)
-
-    return init_fun, apply_fun

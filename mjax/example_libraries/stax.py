@@ -14,6 +14,7 @@ Example:
 """
 
 from mjax._engine.base.faces import face
+from mjax._library.combinators import parallel, serial, shape_dependent
 from mjax._library.stax import (
     AvgPool,
     BatchNorm,
@@ -45,10 +46,7 @@ from mjax._library.stax import (
     elementwise,
     glorot,
     logsoftmax,
-    parallel,
     randn,
-    serial,
-    shape_dependent,
 )
 from mjax._nn.initializers import normal, ones, zeros
 from mjax._nn.named_initializers import glorot_normal

@@ -113,6 +113,23 @@ def test_layers_without_parameters() -> None:
     np.testing.assert_array_equal(out, np.minimum(X, np.float32(0.5)))
 
 
+@pytest.mark.parametrize(("error", "text", "use"), [
+    (TypeError, "stax.serial: a layer must be a pair .*, got Dense. A function that makes layers "
+     "must be called", lambda: stax.serial(stax.Dense, stax.Relu)),
+    (ValueError, "stax.parallel: a layer must be a pair", lambda: stax.parallel((1, 2, 3))),
+    (ValueError, "stax.serial: there are no layers", stax.serial),
+    (ValueError, "the parameters must have an item for each of the 2 layers, got 1",
+     lambda: stax.serial(stax.Relu, stax.Exp)[1]([()], X)),
+    (ValueError, "the inputs must have an item for each of the 2 layers, got 3",
+     lambda: stax.parallel(stax.Relu, stax.Exp)[1]([(), ()], [X] * 3)),
+    (ValueError, "the shapes of the inputs must have an item for each of the 2 layers, got 1",
+     lambda: stax.parallel(stax.Relu, stax.Exp)[0](KEY, [(1, 2)])),
+])
+def test_layers_and_their_items_must_match(error: Any, text: str, use: Any) -> None:
+    with pytest.raises(error, match=text):
+        use()
+
+
 def test_dropout() -> None:
     layer = stax.Dropout(0.7)
     out, _ = applied(layer, np.ones((50, 40), "f"), rng=KEY)
