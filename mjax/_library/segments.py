@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from mjax._engine.base.docs import documented
-from mjax._engine.base.errors import ConcretizationTypeError
+from mjax._engine.base.errors import ConcretizationTypeError, LazyTypeError
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives.reductions import highest, lowest
-from mjax._numpy.core import check_array, concrete_int
+from mjax._numpy.core import check_array, common_shape, concrete_int, kind_of
 from mjax._numpy.creation import asarray, astype, full
 from mjax._numpy.indexing.update import update
 from mjax._numpy.out_sharding import lays_out
@@ -53,6 +53,23 @@ def _number_of_segments(name: str, given: Any, ids: Any) -> int:
     return count
 
 
+def _check_rows(name: str, data: tuple[int, ...], ids: tuple[int, ...]) -> None:
+    """Checks that the rows broadcast to those that the indices select.
+
+    Raises:
+      ValueError: they do not.
+    """
+    selected = (*ids, *data[1:])
+    try:
+        if common_shape([data, selected]) == selected:
+            return
+    except ValueError:
+        pass
+    msg = (f"{name}: segment_ids must have one index for each row of data, shape {data[:1]} for "
+           f"data of shape {data}; got {ids}. Flatten several leading axes of both with reshape.")
+    raise ValueError(msg)
+
+
 def _reduced(name: str, data: Any, segment_ids: Any, num_segments: Any, sorted_: Any, unique: Any,
              bucket_size: Any, mode: Any, operation: str, identity: Callable[[Any], Any],
              reduce: Callable[..., Any]) -> Any:
@@ -60,6 +77,12 @@ def _reduced(name: str, data: Any, segment_ids: Any, num_segments: Any, sorted_:
     ids = asarray(check_array(name, segment_ids, 1))
     shape, dtype = typeof(data).shape, typeof(data).dtype
     count = _number_of_segments(name, num_segments, ids)
+    if typeof(ids).shape != shape[:1] or not shape:
+        _check_rows(name, shape, typeof(ids).shape)
+    if kind_of(ids) in "fc":
+        raise LazyTypeError(lambda: (
+            f"{name}: segment_ids must be of an integer dtype, got {typeof(ids)}. Convert them "
+            "with .astype(int)."))
     # Negative indices are out of bounds here; they do not count from the end.
     mode, options = "drop" if mode is None else mode, (bool(sorted_), bool(unique), False)
     if bucket_size is None:

@@ -66,8 +66,13 @@ def test_vmap():
     (lambda: ops.segment_sum(X, IDS, 2.5), TypeError, "num_segments"),
     (lambda: mjax.jit(ops.segment_sum)(X, IDS), mjax.errors.ConcretizationTypeError,
      "Give num_segments=, which is static."),
-    (lambda: ops.segment_max(X, IDS[:3], 4), ValueError, "(7, 2)"),
-    (lambda: ops.segment_min(X, X[:, 0], 4), TypeError, "integer"),
+    (lambda: ops.segment_max(X, IDS[:3], 4), ValueError, "segment_max: segment_ids must have one "
+     "index for each row of data, shape (7,) for data of shape (7, 2); got (3,)"),
+    (lambda: ops.segment_sum(X[:6].reshape(2, 3, 2), IDS[:6].reshape(2, 3), 4), ValueError,
+     "Flatten several leading axes"),
+    (lambda: ops.segment_prod(X, 1, 4), ValueError, "segment_prod: segment_ids must have one"),
+    (lambda: ops.segment_min(X, X[:, 0], 4), TypeError,
+     "segment_min: segment_ids must be of an integer dtype, got float32[7]"),
 ])
 def test_errors(call, error, text):
     with pytest.raises(error, match=re.escape(text)):
