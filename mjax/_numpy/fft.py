@@ -92,6 +92,11 @@ def along(name: str, kind: FftType, a: Any, s: tuple[int, ...] | None, axes: tup
         s = tuple([shape[i] for i in axes])
         if kind is _IRFFT:
             s = (*s[:-1], max(0, 2 * (s[-1] - 1)))
+    if kind is _RFFT and dtypes.is_complex(typeof(a).dtype):
+        other = name.replace("h", "").removeprefix("r")
+        msg = (f"{name}: the array must be real, got {typeof(a)}; take its real part, or use "
+               f"{other}.")
+        raise ValueError(msg)
     if kind is _RFFT and not s[-1]:
         msg = f"{name}: there is nothing to transform along axis {axes[-1]} of shape {shape}."
         raise ValueError(msg)

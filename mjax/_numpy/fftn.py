@@ -16,6 +16,10 @@ _FFT, _IFFT, _RFFT, _IRFFT = FftType
 
 def _several(name: str, kind: FftType, a: Any, s: Any, axes: Any, norm: Any) -> Any:
     norm, sizes, ndim = scale(norm), sizes_argument(name, s), typeof(a).ndim
+    if axes is None and sizes is not None and len(sizes) > ndim:
+        msg = (f"{name}: s={sizes} has more sizes than the array of shape {typeof(a).shape} has "
+               "axes.")
+        raise ValueError(msg)
     if axes is None:
         axes = range(ndim) if sizes is None else range(ndim - len(sizes), ndim)
     axes = tuple(axes)
