@@ -285,6 +285,11 @@ def test_multivariate_normal() -> None:
     (ValueError, "must be as long as alpha", lambda: stats.dirichlet.pdf(np.ones(4), np.ones(2))),
     (ValueError, "cov must be a scalar or of shape (..., 2, 2)",
      lambda: stats.multivariate_normal.logpdf(np.ones(2), np.ones(2), np.eye(3))),
+    (TypeError, "multivariate_normal.pdf: x, mean and cov must have shapes (..., n), (..., n) and "
+     "(..., n, n), with leading axes that broadcast, got (3,), (2,) and (2, 2)",
+     lambda: stats.multivariate_normal.pdf(np.ones(3), np.ones(2), np.eye(2))),
+    (TypeError, "got (4, 2), (2,) and (3, 2, 2)", lambda: stats.multivariate_normal.logpdf(
+        np.ones((4, 2)), np.ones(2), np.ones((3, 2, 2)))),
     (NotImplementedError, "allow_singular is not supported",
      lambda: stats.multivariate_normal.logpdf(np.ones(2), np.ones(2), np.eye(2), True)),
 ])

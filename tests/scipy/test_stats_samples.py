@@ -146,6 +146,7 @@ kde = functools.cache(lambda: stats.gaussian_kde(np.arange(4.0)))
     (ValueError, "the bounds must be scalars", lambda: kde().integrate_box_1d(np.ones(2), 1.0)),
     (ValueError, "not the same dimensionality",
      lambda: kde().integrate_kde(stats.gaussian_kde(rng.normal(size=(2, 5))))),
+    (TypeError, "must be a gaussian_kde, got int", lambda: kde().integrate_kde(3)),
     (NotImplementedError, "use integrate_box_1d", lambda: kde().integrate_box(0.0, 1.0)),
     (NotImplementedError, "Make another one with bw_method", lambda: kde().set_bandwidth(1.0)),
     (ValueError, "nan_policy must be", lambda: stats.mode(np.ones(2), nan_policy="wave")),

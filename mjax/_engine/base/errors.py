@@ -86,8 +86,8 @@ class LazyAttributeError(LazyText, AttributeError, shown_as=AttributeError):
 
 
 class LazyNoArrayError(LazyText, TypeError, AttributeError, shown_as=TypeError):
-    """A `TypeError` about a value that is not an array; an `AttributeError` too, since it lacks
-    what arrays have."""
+    """A `TypeError` about a value that is not an array, or not of a class; an `AttributeError` too,
+    since it lacks what those have."""
 
 
 class LazyNameError(LazyText, NameError, shown_as=NameError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mjax._engine.base.errors import LazyNoArrayError
 from mjax._engine.base.folding import boundary
 from mjax._engine.ir import dtypes
 from mjax._engine.ir.tree_registration import register_pytree_node_class
@@ -234,7 +235,12 @@ class gaussian_kde:
 
         Raises:
           ValueError: their dimensions differ.
+          TypeError: `other` is not an estimate.
         """
+        if not isinstance(other, gaussian_kde):
+            msg = ("gaussian_kde.integrate_kde: the other estimate must be a gaussian_kde, got "
+                   f"{type(other).__name__}.")
+            raise LazyNoArrayError(msg)
         if other.d != self.d:
             msg = ("gaussian_kde.integrate_kde: KDEs are not the same dimensionality, got "
                    f"{self.d} and {other.d}.")

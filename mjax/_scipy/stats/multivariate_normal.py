@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from mjax._engine.base.docs import documented
+from mjax._engine.base.errors import LazyArgumentError
 from mjax._engine.ir.types import typeof
 from mjax._engine.linalg.cholesky import cholesky
 from mjax._engine.linalg.triangular import triangular_solve
@@ -42,6 +43,13 @@ def _log_density(name: str, x: Any, mean: Any, cov: Any) -> Any:
         msg = (f"{name}: cov must be a scalar or of shape (..., {n}, {n}) for a mean of shape "
                f"{shape}, got shape {matrix}.")
         raise ValueError(msg)
+    try:
+        common_shape([(*typeof(x).shape[:-1], n), shape, (*matrix[:-2], n)])
+        common_shape([typeof(x).shape, shape])
+    except ValueError:
+        raise LazyArgumentError(lambda: (
+            f"{name}: x, mean and cov must have shapes (..., n), (..., n) and (..., n, n), with "
+            f"leading axes that broadcast, got {typeof(x).shape}, {shape} and {matrix}.")) from None
     factor = cholesky(cov)
     white = _whitened(factor, x - mean)
     root = sum(lax.log(diagonal(factor, axis1=-2, axis2=-1)), -1)
