@@ -109,6 +109,10 @@ def test_orthogonal():
      "cov must have shape (..., n, n); got shapes (3,) and (2, 2)"),
     (lambda: random.multivariate_normal(KEY, np.zeros(2), np.eye(2), method="lu"), ValueError,
      "method must be 'cholesky' or 'svd' or 'eigh', got 'lu'"),
+    (lambda: random.multinomial(KEY, 5, np.ones(3), shape=(2,)), ValueError,
+     "multinomial: parameters of shapes (3,) do not broadcast to the shape (2,)"),
+    (lambda: random.multinomial(KEY, np.ones(4), np.ones((2, 3))), ValueError,
+     "multinomial: parameters of shapes (4,) do not broadcast to the shape (2,)"),
     (lambda: random.orthogonal(KEY, -1), ValueError, "must not be negative"),
     (lambda: mjax.jit(lambda n: random.orthogonal(KEY, n))(2), TypeError, "static"),
 ])

@@ -170,6 +170,7 @@ def test_geometric():
     (lambda: random.choice(KEY, 0), ValueError, "nothing to choose 1 samples from"),
     (lambda: random.choice(KEY, 5, (6,), False), ValueError, "6 samples without replacement"),
     (lambda: random.choice(KEY, 5, p=np.ones(4)), ValueError, r"shape \(5,\), got \(4,\)"),
+    (lambda: random.choice(KEY, 2, p=[0.5, 0.5]), TypeError, "got <class 'list'> at argument 'p'"),
     (lambda: random.choice(KEY, 2.5), TypeError, "choice takes an integer or an array"),
     (lambda: random.choice(KEY, np.ones((2, 2)), axis=2), ValueError, "out of bounds"),
     (lambda: random.geometric(KEY, 0.5, dtype="float32"), ValueError, "must be an int dtype"),

@@ -23,6 +23,7 @@ from mjax._numpy.core import broadcast_to, check_array, choose, promote_dtypes_i
 from mjax._numpy.random.common import (
     as_given,
     documents,
+    fitting_shape,
     float_dtype,
     int_dtype,
     one_key,
@@ -300,7 +301,8 @@ def _multinomial(key: Any, n: Any, p: Any, *, shape: tuple[int, ...] | None, dty
                  ) -> Any:
     key = one_key("multinomial", key)
     n, p = promote_dtypes_inexact(n, p)
-    shape = typeof(p).shape if shape is None else shape
+    shape = fitting_shape("multinomial", shape, [typeof(p).shape])
+    fitting_shape("multinomial", shape[:-1], [typeof(n).shape])
     n = broadcast_to(n, shape[:-1])
     p = moveaxis(broadcast_to(p, shape), -1, 0)
     kind = typeof(p).dtype

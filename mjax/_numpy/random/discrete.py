@@ -302,7 +302,8 @@ def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = Non
     a = check_array("choice", a, 1)
     is_array = bool(typeof(a).shape)
     size = None if is_array else _range_size("choice", a)
-    arrays = ((a,) if is_array else ()) + (() if p is None else (p,))
+    arrays = ((a,) if is_array else ()) + (
+        () if p is None else (check_array("choice", p, "p"),))
     return _choice(key, *arrays, shape=shape, replace=replace, mode=mode, size=size,
                    weighted=p is not None, axis=axis, dtype=None)
 
