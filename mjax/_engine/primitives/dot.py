@@ -22,8 +22,8 @@ from mjax._engine.primitives.precision import (
     precision_attr,
 )
 from mjax._engine.primitives.shapes import shift_axes, transpose
-from mjax._engine.primitives.tangents import define_bilinear
-from mjax._engine.tracing.primitive import EnginePrimitive
+from mjax._engine.primitives.tangents import define_bilinear, zero_tangent
+from mjax._engine.tracing.primitive import EnginePrimitive, Primitive
 
 #: ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs))
 DimensionNumbers = tuple[tuple[tuple[int, ...], tuple[int, ...]],
@@ -192,7 +192,22 @@ def _transpose_right(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNum
                            preferred_element_type=preferred_element_type, swapped=True)
 
 
+def no_tangents_of_integers(product: Primitive) -> None:
+    """Extends the jvp rule of a product to results that `preferred_element_type` makes integers."""
+    of_floats = product.jvp
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+        preferred = params["preferred_element_type"]
+        if preferred is None or dtypes.is_inexact(preferred):
+            return of_floats(primals, tangents, **params)
+        out = product.bind(*primals, **params)
+        return out, zero_tangent(out)
+
+    product.def_jvp(jvp)
+
+
 define_bilinear(dot_general_p, _transpose_left, _transpose_right)
+no_tangents_of_integers(dot_general_p)
 
 # ---- batching --------------------------------------------------------------------------
 

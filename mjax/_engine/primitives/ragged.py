@@ -29,6 +29,7 @@ from mjax._engine.primitives.dot import (
     check_paired,
     dot_general_p,
     free_axes,
+    no_tangents_of_integers,
     result_dtype,
 )
 from mjax._engine.primitives.elementwise import stretch
@@ -200,6 +201,7 @@ define_jvp(
     ragged_dot_general_p,
     lambda t, lhs, rhs, sizes, **params: ragged_dot_general_p.bind(t, rhs, sizes, **params),
     lambda t, lhs, rhs, sizes, **params: ragged_dot_general_p.bind(lhs, t, sizes, **params), ZERO)
+no_tangents_of_integers(ragged_dot_general_p)
 
 
 @ragged_dot_general_p.def_transpose

@@ -115,6 +115,16 @@ def test_preferred_dtype_is_canonicalized():
         assert dot(x, x, preferred_element_type=np.float64).dtype == np.float64
 
 
+def test_products_of_floats_in_integers_do_not_vary():
+    x = np.ones((2, 2), np.float32)
+    for f in (partial(dot, preferred_element_type=np.int32), lambda x, y: lax.ragged_dot(
+            x, y[None], np.array([2]), preferred_element_type=np.int32)):
+        out, tangent = mjax.jvp(f, (x, x), (x, x))
+        assert out.dtype == np.int32 and tangent.dtype == mjax.dtypes.float0
+        got = mjax.jit(mjax.grad(lambda x: (x * f(x, x)).sum()))(x)
+        np.testing.assert_array_equal(got, np.full((2, 2), 2.0))
+
+
 @pytest.mark.parametrize(("left", "right", "preferred"), [
     ("float32", "bfloat16", None), ("bfloat16", "bfloat16", "float32"),
     ("complex64", "float32", None), ("float32", "complex64", None)])
