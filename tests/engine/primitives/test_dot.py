@@ -121,7 +121,7 @@ def test_products_of_floats_in_integers_do_not_vary():
             x, y[None], np.array([2]), preferred_element_type=np.int32)):
         out, tangent = mjax.jvp(f, (x, x), (x, x))
         assert out.dtype == np.int32 and tangent.dtype == mjax.dtypes.float0
-        got = mjax.jit(mjax.grad(lambda x: (x * f(x, x)).sum()))(x)
+        got = mjax.jit(mjax.grad(lambda x, f=f: (x * f(x, x)).sum()))(x)
         np.testing.assert_array_equal(got, np.full((2, 2), 2.0))
 
 
