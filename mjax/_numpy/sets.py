@@ -71,6 +71,15 @@ _INSIDE = GatherScatterMode.PROMISE_IN_BOUNDS
 # ---- groups of equal elements ----------------------------------------------------------
 
 
+def _one_nan(x: Any) -> Any:
+    """Complex numbers with one NaN in place of all: a number with a NaN in its imaginary part would
+    be sorted by its real part."""
+    if not dtypes.is_complex(typeof(x).dtype):
+        return x
+    x = cast(x, typeof(x).dtype)  # JAX sorts their parts, and its result is strongly typed
+    return select_n(ne(x, x), x, full(shape_of(x), np.nan, typeof(x).dtype))
+
+
 def _differ(x: Any, y: Any, equal_nan: bool) -> Any:
     different = ne(x, y)
     if equal_nan and dtypes.is_inexact(typeof(x).dtype):
@@ -171,8 +180,7 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
     """
     ar = check_array("unique", ar)
     x = ravel(ar) if axis is None else moveaxis(ar, canonicalize_axis(axis, typeof(ar).ndim), 0)
-    if dtypes.is_complex(typeof(x).dtype):
-        x = cast(x, typeof(x).dtype)  # JAX sorts their parts, and its result is strongly typed
+    x = _one_nan(x)
     order, marks = _groups(x, equal_nan=bool(equal_nan))
     if size is None:
         values, index, counts = _unique_known(x, order, marks)
@@ -461,6 +469,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
     ar1, ar2 = map(ravel, check_arrays("setdiff1d", ar1, ar2))
     mask = isin(ar1, ar2, invert=True)
     if not assume_unique:
+        ar1 = _one_nan(ar1)
         order, marks = _groups(ar1, equal_nan=True)
         ar1, mask = take_on_axis(ar1, order, 0), bitwise_and(marks, take_on_axis(mask, order, 0))
     fill_value = 0 if fill_value is None else fill_value
@@ -528,13 +537,21 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 @fused
-def _in_one_only(starts: Any, shared: Any) -> Any:
-    """Marks at the starts of the groups that only one array has."""
+def _in_one_only(values: Any, second: Any, starts: Any, shared: Any) -> Any:
+    """Marks at the starts of the groups that only one array has; `second` marks the elements of the
+    second one."""
     total = shape_of(starts)[0]
     both = scatter_max(full((total,), 0, np.int32), reshape(starts, (total, 1)),
                        cast(shared, np.dtype(np.int32)),
                        ScatterDimensionNumbers((), (0,), (0,)), indices_are_sorted=True)
-    return bitwise_and(eq(starts, iota(np.int32, total)), eq(both, np.int32(0)))
+    alone = bitwise_and(eq(starts, iota(np.int32, total)), eq(both, np.int32(0)))
+    if total == 0 or not dtypes.is_inexact(typeof(values).dtype):
+        return alone
+    # NaNs are groups of their own, but those of one array are one element.
+    nans = ne(values, values)
+    pairs = [(slice_in_dim(x, 0, total - 1), slice_in_dim(x, 1, total)) for x in (nans, second)]
+    again = bitwise_and(bitwise_and(*pairs[0]), eq(*pairs[1]))
+    return bitwise_and(alone, concatenate([full((1,), True, np.bool_), bitwise_not(again)]))
 
 
 @boundary
@@ -562,10 +579,11 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
       >>> jnp.setxor1d(jnp.array([3, 1, 2]), jnp.array([2, 3, 4]))
       Array([1, 4], dtype=int32)
     """
-    ar1, ar2 = _pair("setxor1d", ar1, ar2)
-    values, _, starts, shared = _sorted_pair(ar1, ar2)
+    ar1, ar2 = map(_one_nan, _pair("setxor1d", ar1, ar2))
+    values, order, starts, shared = _sorted_pair(ar1, ar2)
+    alone = _in_one_only(values, ge(order, np.int32(shape_of(ar1)[0])), starts, shared)
     values, fill_value = _with_fill("setxor1d", values, size, fill_value)
-    return _choose("setxor1d", _in_one_only(starts, shared), size, [(values, fill_value)])[0]
+    return _choose("setxor1d", alone, size, [(values, fill_value)])[0]
 
 
 __all__ = [

@@ -125,6 +125,20 @@ def filled(values: Any, size: int, fill: Any) -> Any:
     return np.concatenate([values, np.full(size - len(values), fill, values.dtype)])
 
 
+def test_nans_of_one_array_are_one_element() -> None:
+    """So are complex numbers with a NaN in any part. NaNs of two arrays differ in setxor1d."""
+    nan, with_nan = np.nan, complex(1, np.nan)
+    for a, b in ([[nan, 1, nan, 0], [1, 2]], [[nan, 1, nan], [nan, 2, nan]], [[], [nan, nan]],
+                 [[2, with_nan, 1, complex(nan, 1)], [1]], [[with_nan, 2, nan], [3, nan]]):
+        x, y = np.array(a, np.complex64), np.array(b, np.complex64)
+        if not any(type(n) is complex for n in a):
+            x, y = x.real, y.real
+        for name in ("setxor1d", "union1d", "setdiff1d"):
+            got, want = getattr(jnp, name)(x, y), getattr(np, name)(x, y)
+            np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+            np.testing.assert_array_equal(got[~np.isnan(want)], want[~np.isnan(want)])
+
+
 @pytest.mark.parametrize("size", [3, *[pytest.param(n, marks=pytest.mark.slow) for n in (0, 1, 7)]])
 def test_sizes(size: int) -> None:
     """With a size all work under jit; they are what they are without, cut off or filled up."""
