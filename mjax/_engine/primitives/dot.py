@@ -194,7 +194,7 @@ def _transpose_right(ct: Any, x: Any, y: Any, *, dimension_numbers: DimensionNum
 
 def no_tangents_of_integers(product: Primitive) -> None:
     """Extends the jvp rule of a product to results that `preferred_element_type` makes integers."""
-    of_floats = product.jvp
+    of_floats: Any = product.jvp
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         preferred = params["preferred_element_type"]
