@@ -23,6 +23,8 @@ from mjaxlib_shim.memory import writable_view
 Run = Callable[[list[Any]], Any]
 #: The most bytes of a staging buffer; the transfer of a larger array is mostly its copy.
 _MOST_BYTES = 2**14
+#: The most results of a program per staging buffer: asking twelve takes as long as a transfer.
+_MOST_RESULTS = 8
 
 
 def is_host_value(value: Any) -> bool:
@@ -37,10 +39,12 @@ def with_host_values(run: Run, values: Sequence[Any]) -> Run:
       run: a function of the list of the buffers of all arguments.
       values: arguments of a call: buffers, and host values in these places.
 
-    Values are written to staging buffers if `run` has an attribute `stages`, which makes the runner
-    that says when all results are computed: then the program, on a CPU, has read all arguments.
+    Values are written to staging buffers if `run` has an attribute `stages`: the number of results,
+    and what makes the runner that says when all are computed. Then the program, on a CPU, has read
+    all arguments.
     """
-    stages: Any = getattr(run, "stages", None)
+    staging: Any = getattr(run, "stages", (0, None))
+    results, stages = staging
     places = [(i, *_transfer_of(value)) for i, value in enumerate(values) if is_host_value(value)]
     puts = [(i, put) for i, put, _ in places]
 
@@ -51,7 +55,7 @@ def with_host_values(run: Run, values: Sequence[Any]) -> Run:
 
     small = [(i, value, placement) for (i, _, placement), value in zip(
         places, filter(is_host_value, values)) if stages and _fits(value, placement)]
-    if not small:
+    if not small or results > _MOST_RESULTS * len(small):
         return transferred
     return _staged(stages(), transferred, small, [
         (i, put) for i, put in puts if i not in {j for j, _, _ in small}])

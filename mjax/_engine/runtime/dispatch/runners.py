@@ -110,7 +110,7 @@ def run(loaded: Loaded, out_tree: Any) -> Runners:
         if donated:
             of_buffers = before_donating(of_buffers, names, kept, donated)
         elif len(program.devices) == 1 and program.platform == "cpu":
-            of_buffers.stages = partial(  # type: ignore[attr-defined]
+            of_buffers.stages = len(placements), partial(  # type: ignore[attr-defined]
                 runner_of, execute, placements, names, out_tree, True)
         return Runners(lambda *args: of_buffers([*map(buffer_of, args)]), of_buffers)
     compute = _general_runner(loaded, execute, placements, constants)

@@ -181,6 +181,17 @@ def test_large_arrays_are_transferred(transfers):
     assert sum(x is large for x in transfers) == 6
 
 
+def test_values_are_transferred_if_there_are_many_results_to_ask(transfers):
+    for count, expected in ((8, range(3)), (40, [10])):
+        f = mjax.jit(lambda x: [x + i for i in range(count)])  # noqa: B023
+        f(X)
+        before = len(transfers)
+        for i in range(10):
+            for n, result in enumerate(f(X + i)):
+                np.testing.assert_array_equal(result, X + i + n)
+        assert len(transfers) - before in expected
+
+
 def test_a_buffer_that_may_still_be_read_is_not_written(monkeypatch):
     """The result says when, and a program that is never done gets new buffers."""
     written = []
