@@ -65,7 +65,16 @@ def _transfer_of(value: Any) -> tuple[Callable[[Any], Any], Placement]:
     """The function that transfers values of the type of this one, and their placement."""
     if type(value) is np.ndarray:
         return host(value)
-    return (lambda value: from_scalar(value)._buffer), from_scalar(value)._placement
+    placement = from_scalar(value)._placement
+    if _is_rounded(value, placement):
+        return (lambda value: from_scalar(float(value))._buffer), placement
+    return (lambda value: from_scalar(value)._buffer), placement
+
+
+def _is_rounded(value: Any, placement: Placement) -> bool:
+    """Whether a value is a double of NumPy that arrays do not hold. It is passed as Python's:
+    NumPy would warn in each call if it is too large."""
+    return type(value) is np.float64 and value.dtype != placement.aval.dtype
 
 
 def _fits(value: Any, placement: Placement) -> bool:
@@ -89,8 +98,10 @@ def _staged(run: Callable[..., Any], transferred: Run, small: Sequence[tuple[int
     """
     #: Tuples of the memories and the buffers of all places, which no call uses.
     free: list[tuple[Any, ...]] = []
-    owners = [(i, _own_buffer if type(value) in SCALARS else host(value)[0],
-               type(value) in (bool, int, float), placement.aval) for i, value, placement in small]
+    owners = [(i, host(value)[0] if type(value) is np.ndarray else
+               _own_rounded if _is_rounded(value, placement) else _own_buffer,
+               type(value) in (bool, int, float) or _is_rounded(value, placement), placement.aval)
+              for i, value, placement in small]
     writes = "".join(f"""
     m{i}[...] = values[{i}]
     values[{i}] = b{i}""" for i, *_ in small)
@@ -136,8 +147,13 @@ def _own_buffer(value: Any) -> Any:
         return own_scalar(value)._buffer
 
 
+def _own_rounded(value: Any) -> Any:
+    """`_own_buffer` for doubles that are rounded."""
+    return _own_buffer(float(value))
+
+
 def _memory_of(buffer: Any, aval: Any, python: bool) -> Any:
-    """The memory of a buffer. That of a Python scalar is a memoryview, which rounds floats to
-    infinity without a warning, as the transfer does."""
+    """The memory of a buffer. That of a scalar passed as Python's is a memoryview, which rounds
+    floats to infinity without a warning, as the transfer does."""
     memory = writable_view(buffer, aval.shape, aval.dtype)
     return memoryview(memory.data) if python else memory

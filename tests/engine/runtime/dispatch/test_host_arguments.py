@@ -109,11 +109,17 @@ def test_integers_too_large_for_the_dtype_wrap_around():
 
 
 def test_floats_too_large_are_infinite_without_a_warning():
-    f = mjax.jit(lambda x, y: x * y)
+    f, many = mjax.jit(lambda x, y: x * y), mjax.jit(lambda x, y: [x * y] * 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for value, expected in ((1.0, X + 1), (1e300, [np.inf] * 3), (-1e300, [-np.inf] * 3)) * 3:
             np.testing.assert_array_equal(f(X + 1, value), expected)
+    for g in (f, lambda x, y: many(x, y)[0]):
+        for i, value in enumerate([1.0, 2.0, *5 * [1e300, np.nan, -1e301, 1e-300, 0.1]]):
+            with warnings.catch_warnings():
+                # As in jax, only the long way warns.
+                warnings.simplefilter("error" if i > 1 else "ignore")
+                np.testing.assert_array_equal(g(X + 1, np.float64(value)), g(X + 1, value))
 
 
 def test_arrays_of_many_kinds():
