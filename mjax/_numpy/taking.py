@@ -39,6 +39,7 @@ from mjax._numpy.core import (
     cast,
     check_array,
     check_arrays,
+    concrete_int,
     promote_dtypes,
     refuse_out,
     shape_of,
@@ -502,7 +503,8 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
       An array of the dtype of `a`.
 
     Raises:
-      ValueError: the condition has more than one axis, or is true beyond the end of the axis.
+      ValueError: the condition has more than one axis, or is true beyond the end of the axis; the
+        size is negative.
       ConcretizationTypeError: the condition is traced and the size is missing.
 
     Source: `numpy.compress`.
@@ -530,6 +532,10 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     if size is None:
         return take_on_axis(a, flatnonzero(condition), axis, indices_are_sorted=True,
                             unique_indices=True)
+    size = concrete_int(size, "compress: size")
+    if size < 0:
+        msg = f"compress: size must not be negative, got {size}."
+        raise ValueError(msg)
     places = flatnonzero(condition, size=size, fill_value=n)
     return _compressed(a, places, fill_value, axis=axis)
 

@@ -159,6 +159,7 @@ ERRORS = [
     (ValueError, "must be a 1D array", lambda: jnp.compress(X > 0, X)),
     (ValueError, "entries that are out of bounds",
      lambda: jnp.compress(np.array([1, 0, 1, 1]), X, 0)),
+    (ValueError, "size must not be negative, got -1", lambda: jnp.extract(X > 0, X, size=-1)),
     (CONCRETE, "size", lambda: mjax.jit(lambda x: jnp.extract(x > 0, x))(X)),
     (ValueError, "must be 1-dimensional", lambda: jnp.ix_(X)),
     (ValueError, "axis 1 has size 3", lambda: jnp.ravel_multi_index((1, 3), (2, 3))),
