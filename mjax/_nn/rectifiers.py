@@ -198,9 +198,10 @@ def gelu(x: Any, approximate: bool = True) -> Any:
     x, = promote_args_inexact("gelu", x)
     x = operand("gelu", x)
     if approximate:
-        rate = np.asarray(math.sqrt(2 / math.pi), typeof(x).dtype)[()]
+        linear, cubic = np.asarray(math.sqrt(2 / math.pi) * np.array([1, 0.044715]),
+                                   typeof(x).dtype)
         # Not by x**3, whose slope overflows in 16 bits from 148 on.
-        return x * (0.5 * (1.0 + tanh(rate * (x * (1.0 + 0.044715 * x * x)))))
+        return x * (0.5 * (1.0 + tanh(x * (linear + cubic * x * x))))
     rate = np.asarray(math.sqrt(0.5), typeof(x).dtype)[()]
     return 0.5 * x * erfc(lax.neg(x) * rate)
 

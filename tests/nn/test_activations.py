@@ -93,8 +93,8 @@ def test_large_numbers_do_not_spoil_derivatives():
 
 
 def test_gelu_of_large_float16():
-    numbers = np.float16([-300, -200, 200, 300])
-    assert nn.gelu(numbers).tolist() == [0, 0, 200, 300]
+    numbers = np.float16([-1300, -200, 200, 1300])
+    assert nn.gelu(numbers).tolist() == [0, 0, 200, 1300]
     assert mjax.vmap(mjax.grad(nn.gelu))(numbers).tolist() == [0, 0, 1, 1]
 
 
