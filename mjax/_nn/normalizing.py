@@ -6,9 +6,12 @@ from typing import Any
 
 from mjax._engine.base.docs import documented
 from mjax._engine.base.util import canonicalize_axes
+from mjax._engine.ir import dtypes
+from mjax._engine.ir.promotion import common_type
 from mjax._engine.ir.types import typeof
 from mjax._engine.primitives import arithmetic as lax
 from mjax._numpy.arithmetic import square, subtract
+from mjax._numpy.core import cast, weak_type_of, wide_dtype
 from mjax._numpy.elementary import log
 from mjax._numpy.fused import fused
 from mjax._numpy.reductions import keep_axes
@@ -146,6 +149,14 @@ def standardize(x: Any, axis: Any = -1, mean: Any = None, variance: Any = None,
       >>> print(f"{mjax.nn.standardize(jnp.array([1.0, 2.0, 3.0]))[2]:.2f}")
       1.22
     """
+    if mean is None or variance is None:
+        given = [v for v in (x, mean, variance, epsilon) if v is not None]
+        dtype, weak = common_type(*map(weak_type_of, given))
+        if dtypes.is_float(dtype) and wide_dtype(dtype) != dtype:
+            # Squares of 16-bit floats overflow, and their mean has few digits of the variance.
+            x = cast(x, wide_dtype(dtype))
+            return cast(standardize(x, axis, mean, variance, epsilon, where, algorithm=algorithm),
+                        dtype, weak)
     if mean is None:
         mean = mean_of(x, axis, keepdims=True, where=where)
     if variance is None:

@@ -41,6 +41,7 @@ from mjax._numpy.core import (
     promote_shapes,
     refuse_out,
     weak_type_of,
+    wide_dtype,
 )
 from mjax._numpy.fused import fused
 
@@ -186,7 +187,9 @@ def _interpolate(a: Any, position: Any, last: Any, method: str) -> Any:
         return read(high)
     below, above = read(low), read(high)
     if method == "midpoint":
-        return lax.mul(lax.add(below, above), _c(below, 0.5))
+        dtype, weak = weak_type_of(below)
+        below, above = [cast(x, wide_dtype(dtype), weak) for x in (below, above)]
+        return cast(lax.mul(lax.add(below, above), _c(below, 0.5)), dtype, weak)
     weight = cast(broadcast_to(lax.sub(position, low), typeof(below).shape), typeof(below).dtype)
     mixed = lax.add(lax.mul(below, lax.sub(_c(weight, 1), weight)), lax.mul(above, weight))
     # Equal neighbours are returned exactly, with the derivative of an interpolation.

@@ -260,9 +260,12 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         total = _c(a, typeof(a).size / typeof(result).size if typeof(result).size else 1)
     else:
         a, weights = promote_dtypes_inexact(a, weights)
+        dtype, weak = weak_type_of(a)
+        a, weights = [cast(x, wide_dtype(dtype), weak) for x in (a, weights)]
         weights = _fitting_weights(weights, typeof(a).shape, axis)
         total = sum(weights, axis, keepdims=keepdims)
         result = lax.div(sum(lax.mul(a, weights), axis, keepdims=keepdims), total)
+        result, total = [cast(x, dtype, weak) for x in (result, total)]
     return (result, broadcast_to(total, typeof(result).shape)) if returned else result
 
 
@@ -361,6 +364,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     given = [w for w in (fweights, aweights) if w is not None]
     if dtype is None:
         x = cast(x, common_type(*map(weak_type_of, (x, *given)))[0])
+    dtype = typeof(x).dtype
+    x = cast(x, wide_dtype(dtype))
     given = [cast(w, typeof(x).dtype) for w in given]
     count = _c(x, typeof(x).shape[1])
     weights = functools.reduce(lax.mul, given) if given else None
@@ -380,7 +385,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     right = x if weights is None else lax.mul(x, reshape(weights, (1, typeof(x).shape[1])))
     if dtypes.is_complex(typeof(x).dtype):
         right = lax.conj(right)
-    out = lax.div(dot_general(x, right, (((1,), (1,)), ((), ()))), divisor)
+    out = cast(lax.div(dot_general(x, right, (((1,), (1,)), ((), ()))), divisor), dtype)
     return reshape(out, ()) if typeof(out).shape == (1, 1) else out
 
 
@@ -407,7 +412,12 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
       Array([[ 1., -1.],
              [-1.,  1.]], dtype=float32)
     """
-    covariance = cov(x, y, rowvar, dtype=dtype)
+    rows = _variables("corrcoef", x, y, rowvar, dtype_argument(dtype, "corrcoef"))
+    dtype = typeof(rows).dtype
+    wide = wide_dtype(dtype)
+    if wide != dtype:  # variances of 16-bit floats may overflow
+        return cast(corrcoef(rows, dtype=wide), dtype)
+    covariance = cov(rows, dtype=dtype)
     if not typeof(covariance).shape:
         return lax.div(covariance, covariance)
     n = typeof(covariance).shape[0]

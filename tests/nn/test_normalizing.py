@@ -72,6 +72,17 @@ def test_standardize():
     assert np.isfinite(nn.standardize(far)).all()
 
 
+@pytest.mark.parametrize(("dtype", "scale", "shift"), [(np.float16, 300, 0), (jnp.bfloat16, 1, 20)])
+def test_standardize_computes_variances_of_16_bit_floats_in_32_bits(dtype, scale, shift):
+    a = jnp.asarray(np.float32(scale * X + shift), dtype)
+    x = np.asarray(a, np.float64)
+    wanted = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    for algorithm in ("fast", "stable"):
+        out = nn.standardize(a, algorithm=algorithm)
+        assert out.dtype == dtype
+        np.testing.assert_allclose(np.asarray(out, np.float64), wanted, 1e-2, 1e-3)
+
+
 # ---- one_hot ---------------------------------------------------------------------------
 
 

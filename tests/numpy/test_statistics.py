@@ -255,3 +255,17 @@ def test_sums_of_16_bit_floats_keep_their_digits() -> None:
         assert out.dtype == jnp.bfloat16
         np.testing.assert_allclose(np.asarray(out, np.float64), wanted, 8e-3)
     assert jnp.linalg.norm(jnp.full(4, 300, jnp.float16)) == 600
+
+
+def test_products_of_float16_do_not_overflow() -> None:
+    x = np.float16([300, -200, 100, 0])
+    wide = x.astype(np.float64)
+    for out, wanted in (
+            (jnp.average(x, weights=abs(x)), np.average(wide, weights=abs(wide))),
+            (jnp.cov(x), np.cov(wide)),
+            (jnp.corrcoef(x, x[::-1])[0, 1], np.corrcoef(wide, wide[::-1])[0, 1]),
+            (jnp.median(200 * x[[0, 0]]), 60000), (jnp.nanmedian(200 * x[[0, 0]]), 60000)):
+        assert out.dtype == np.float16
+        np.testing.assert_allclose(float(out), wanted, 1e-3)
+    # The mean of 10 and 10.0625 is not a bfloat16.
+    assert jnp.cov(jnp.array([10, 10.0625], jnp.bfloat16), bias=True) == 2.0**-10
