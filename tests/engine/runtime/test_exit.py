@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -65,3 +66,39 @@ def test_a_process_ends_while_a_daemon_thread_computes(step):
     done = subprocess.run([sys.executable, "-c", DAEMON.format(step=step)],
                           capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+STORM = """
+import threading, time
+import numpy as np
+import mjax
+
+f, x = mjax.jit(lambda x, y: x * y), np.ones(3, np.float32)
+
+def work():
+    while True:
+        {step}
+
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["mjax.device_put(x)", "f(x, 2.0)", "f(mjax.device_put(x), x)"])
+def test_a_process_ends_while_daemon_threads_make_and_free_arrays(step):
+    """They are in C++ below a line of the user while an array is freed."""
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", STORM.format(step=step)],
+                              capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_a_process_ends_while_a_daemon_thread_is_idle():
+    program = STORM.format(step="time.sleep(60)").replace("def work():", "def work():\n    f(x, x)")
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          timeout=50)
+    assert (done.returncode, done.stderr) == (0, "") and time.monotonic() - start < 50

@@ -14,40 +14,44 @@ import time
 from types import FrameType
 
 from mjax._engine.base.folding import is_engine_file
+from mjax._engine.base.thread import users
 
 #: Seconds; a thread that stays in C++ for longer will not return before the process ends.
 _PATIENCE = 1.0
+#: Seconds for threads outside of mjax: they may be idle, or in C++ that frees an array.
+_PATIENCE_OUTSIDE = 0.05
 #: Seconds for which the exiting thread keeps the lock, once no thread is in C++.
 _TO_THE_END = 60.0
 
 
 def end_daemons() -> None:
-    """Raises `SystemExit` in daemon threads that are inside of mjax, until none is.
+    """Raises `SystemExit` in daemon threads that have used mjax, until they have ended.
 
-    mjax's own threads end in another way.
+    Idle ones are left. mjax's own threads end in another way.
     """
     if sys.version_info >= (3, 14):
         return
-    deadline, interval = time.monotonic() + _PATIENCE, sys.getswitchinterval()
+    start, interval = time.monotonic(), sys.getswitchinterval()
     while True:
         sys.setswitchinterval(_TO_THE_END)
-        inside = _daemons_inside()
-        if not inside or time.monotonic() > deadline:
-            return
-        for thread in inside:
+        daemons = _daemons()
+        for ident in daemons:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
+                ctypes.c_ulong(ident), ctypes.py_object(SystemExit))
+        inside = any(map(_is_inside, daemons.values()))
+        if not daemons or time.monotonic() - start > (_PATIENCE if inside else _PATIENCE_OUTSIDE):
+            return
         sys.setswitchinterval(interval)
         time.sleep(0.005)
 
 
-def _daemons_inside() -> list[int]:
-    """The daemon threads inside of mjax, except for this one and mjax's own."""
+def _daemons() -> dict[int, FrameType]:
+    """The daemon threads that have used mjax, with their frames; not this one and mjax's own."""
     spared = {thread.ident for thread in threading.enumerate()
               if not thread.daemon or thread.name.startswith("mjax ")}
     spared.add(threading.get_ident())
-    return [thread for thread, frame in sys._current_frames().items()
-            if thread not in spared and _is_inside(frame)]
+    return {ident: frame for ident, frame in sys._current_frames().items()
+            if ident in users and ident not in spared}
 
 
 def _is_inside(frame: FrameType | None) -> bool:
