@@ -15,6 +15,7 @@ import numpy as np
 
 from . import gates
 from .client import device_list
+from .miscompiled import options_against
 from .mlir import bytecode
 from .native import ext, xc
 
@@ -82,9 +83,20 @@ def compile_module(
       >>> "sine" in executables.hlo_text(program)
       True
     """
-    settings = compile_options(
-        devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
-    )
+    def load(options: Mapping[str, object] | None) -> Any:
+        settings = compile_options(
+            devices, num_partitions=num_partitions, num_replicas=num_replicas, options=options
+        )
+        return _load(client, module, devices, settings, host_callbacks)
+
+    loaded = load(options)
+    others = options_against(loaded, client.platform)
+    return load({**others, **(options or {})}) if others else loaded
+
+
+def _load(
+    client: Any, module: Any, devices: Sequence[Any], settings: Any, host_callbacks: Sequence[Any]
+) -> Any:
     keywords = {"host_callbacks": list(host_callbacks)} if host_callbacks else {}
     if gates.COMPILE_MODULE.open:
         return client.compile_and_load(module, device_list(devices), settings, **keywords)

@@ -203,6 +203,22 @@ REGION_TOKENS = Gate(
     "revision of Shardy)",
     lambda: file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
+FUSED_SUMS = Gate(
+    "fused_sums",
+    "XLA fuses sums with elementwise operations on the CPU",
+    467, "0.10.2",
+    "before, programs that `miscompiled` looks for are right (the probe looks for another change "
+    "of that release)",
+    lambda: bool(jaxlib_file("_xla")),
+)  # fmt: skip
+RIGHT_FUSED_SUMS = Gate(
+    "right_fused_sums",
+    "fused sums of products with broadcast arrays",
+    477, "0.11.0",
+    "before, from 0.10.2 on, they can be garbage; `miscompiled` has them compiled again (the probe "
+    "looks for another change of that release)",
+    lambda: hasattr(ext.Client, "create_hlo_output_callback"),
+)  # fmt: skip
 
 
 #: All gates, ordered by the release that opens them.
@@ -247,6 +263,8 @@ GATES: tuple[Gate, ...] = (
     artifact_gates.ARTIFACT_MODULE,
     PROFILED_SUBPROCESSES,
     foreign_gates.HLO_TRANSFORMATIONS,
+    FUSED_SUMS,
+    RIGHT_FUSED_SUMS,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
     foreign_gates.NO_DEVICE_OF_SEVERAL,
