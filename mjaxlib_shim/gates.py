@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 
-from . import artifact_gates, foreign_gates, lapack_gates
+from . import artifact_gates, foreign_gates, lapack_gates, xla_gates
 from .gate import Gate, file_mentions, jaxlib_file, keyword
 from .native import ext, nb_signatures, xc
 
@@ -128,14 +128,6 @@ PROFILED_SUBPROCESSES = Gate(
     lambda: jaxlib_file("_profiler")
     and hasattr(importlib.import_module("jaxlib._profiler"), "register_subprocess"),
 )  # fmt: skip
-PARTITIONED_TOP_K = Gate(
-    "partitioned_top_k",
-    "chlo.top_k in partitioned programs",
-    303, "0.5.0",
-    "before, XLA does not compile one that Shardy has put a sharding on; before the gate opens, "
-    "such programs sort (the probe looks for another change of that release)",
-    lambda: keyword(xc.make_cpu_client, "num_devices"),
-)  # fmt: skip
 PARTIAL_CONCATENATE = Gate(
     "partial_concatenate",
     "XLA partitions stablehlo.concatenate right",
@@ -203,22 +195,6 @@ REGION_TOKENS = Gate(
     "revision of Shardy)",
     lambda: file_mentions("Sdy_AllToAllParamList", "mlir", "dialects", "_sdy_ops_gen.py"),
 )  # fmt: skip
-FUSED_SUMS = Gate(
-    "fused_sums",
-    "XLA fuses sums with elementwise operations on the CPU",
-    467, "0.10.2",
-    "before, programs that `miscompiled` looks for are right (the probe looks for another change "
-    "of that release)",
-    lambda: bool(jaxlib_file("_xla")),
-)  # fmt: skip
-RIGHT_FUSED_SUMS = Gate(
-    "right_fused_sums",
-    "fused sums of products with broadcast arrays",
-    477, "0.11.0",
-    "before, from 0.10.2 on, they can be garbage; `miscompiled` has them compiled again (the probe "
-    "looks for another change of that release)",
-    lambda: hasattr(ext.Client, "create_hlo_output_callback"),
-)  # fmt: skip
 
 
 #: All gates, ordered by the release that opens them.
@@ -229,7 +205,7 @@ GATES: tuple[Gate, ...] = (
     NUM_DEVICES,
     foreign_gates.FFI_TOKENS,
     foreign_gates.RULE_REDUCTIONS,
-    PARTITIONED_TOP_K,
+    xla_gates.PARTITIONED_TOP_K,
     lapack_gates.LAPACK_PIVOTED,
     PARTIAL_CONCATENATE,
     TO_NUMPY_COPY_FLAG,
@@ -263,8 +239,8 @@ GATES: tuple[Gate, ...] = (
     artifact_gates.ARTIFACT_MODULE,
     PROFILED_SUBPROCESSES,
     foreign_gates.HLO_TRANSFORMATIONS,
-    FUSED_SUMS,
-    RIGHT_FUSED_SUMS,
+    xla_gates.FUSED_SUMS,
+    xla_gates.RIGHT_FUSED_SUMS,
     HANDLER_UNCHECKED,
     TO_NUMPY_WHOLE,
     foreign_gates.NO_DEVICE_OF_SEVERAL,

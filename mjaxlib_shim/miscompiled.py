@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import gates
+from . import xla_gates
 
 __all__ = ["options_against"]
 
@@ -43,7 +43,7 @@ def options_against(executable: Any, platform: str) -> dict[str, object]:
       >>> miscompiled.options_against(program, "cpu")
       {}
     """
-    if platform != "cpu" or not gates.FUSED_SUMS.open or gates.RIGHT_FUSED_SUMS.open:
+    if platform != "cpu" or not xla_gates.FUSED_SUMS.open or xla_gates.RIGHT_FUSED_SUMS.open:
         return {}
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     fused = set(_CALLS.findall(text))

@@ -15,7 +15,7 @@ import threading
 from types import ModuleType
 from typing import Any
 
-from . import foreign_gates, gates
+from . import foreign_gates, gates, xla_gates
 
 __all__ = [
     "bytecode",
@@ -249,7 +249,7 @@ def takes_top_k(cut_by_xla: bool) -> bool:
       >>> mlir.takes_top_k(cut_by_xla=False)
       True
     """
-    return gates.PARTITIONED_TOP_K.open or not cut_by_xla
+    return xla_gates.PARTITIONED_TOP_K.open or not cut_by_xla
 
 
 def joins_whole(cut_by_xla: bool) -> bool:

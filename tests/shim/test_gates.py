@@ -19,6 +19,7 @@ from mjaxlib_shim import (
     gates,
     lapack_gates,
     open_gates,
+    xla_gates,
 )
 
 PACKAGE = pathlib.Path(mjaxlib_shim.__path__[0])
@@ -46,7 +47,8 @@ def test_release_and_extension_version_agree(gate):
 
 
 def test_table_holds_every_gate_once_in_order():
-    modules = {**vars(artifact_gates), **vars(foreign_gates), **vars(lapack_gates), **vars(gates)}
+    modules = {name: value for module in (artifact_gates, foreign_gates, lapack_gates, xla_gates,
+                                          gates) for name, value in vars(module).items()}
     defined = [value for value in modules.values() if isinstance(value, Gate)]
     assert len({gate.name for gate in GATES}) == len(GATES)
     assert {gate.name for gate in defined} == {gate.name for gate in GATES}
