@@ -20,7 +20,7 @@ def _keys(rng: Any, count: int) -> Any:
 def _pairs(name: str, layers: Sequence[Layer]) -> tuple[Any, Any]:
     """The functions `init_fun` and `apply_fun` of some layers."""
     if not layers:
-        msg = f"stax.{name}: there are no layers."
+        msg = f"stax.{name}: give at least one layer, such as stax.Dense(3)."
         raise ValueError(msg)
     for layer in layers:
         if not isinstance(layer, tuple | list) or len(layer) != 2:
@@ -49,8 +49,8 @@ def serial(*layers: Layer) -> Layer:
 
     Raises:
       Anything that a layer raises.
-      ValueError: there are no layers, or a layer is not a pair. `apply_fun` raises it if there are
-        fewer or more parameters than layers.
+      ValueError: `layers` is empty, or holds something other than a pair. `apply_fun` raises it if
+        the parameters are fewer or more than the layers.
       TypeError: a layer is not a sequence, or a key is invalid.
 
     Example:
@@ -92,8 +92,8 @@ def parallel(*layers: Layer) -> Layer:
 
     Raises:
       Anything that a layer raises.
-      ValueError: there are no layers, or a layer is not a pair. The functions raise it if there are
-        fewer or more shapes, inputs or parameters than layers.
+      ValueError: `layers` is empty, or holds something other than a pair. The functions raise it if
+        the shapes, inputs or parameters are fewer or more than the layers.
       TypeError: a layer is not a sequence, or a key is invalid.
 
     Example:

@@ -117,7 +117,7 @@ def test_layers_without_parameters() -> None:
     (TypeError, "stax.serial: a layer must be a pair .*, got Dense. A function that makes layers "
      "must be called", lambda: stax.serial(stax.Dense, stax.Relu)),
     (ValueError, "stax.parallel: a layer must be a pair", lambda: stax.parallel((1, 2, 3))),
-    (ValueError, "stax.serial: there are no layers", stax.serial),
+    (ValueError, "stax.serial: give at least one layer", stax.serial),
     (ValueError, "the parameters must have an item for each of the 2 layers, got 1",
      lambda: stax.serial(stax.Relu, stax.Exp)[1]([()], X)),
     (ValueError, "the inputs must have an item for each of the 2 layers, got 3",

@@ -52,9 +52,9 @@ class ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.interpreter = ThreadState.interpreter
-        users.add(threading.get_ident())
+        user_idents.add(threading.get_ident())
 
 
 #: The identifiers of all threads that have used mjax, dead ones too.
-users: set[int] = set()
+user_idents: set[int] = set()
 thread = ThreadState()

@@ -194,7 +194,7 @@ class ShortCalls:
         places = {n + count if n < 0 else n for n in self.numbers if n < count}
         if self.attempts is None:
             self.attempts = _MOST_FORMS
-        elif self.attempts:
+        elif self.attempts > 0:  # threads may count it down together
             donated = {n + count if type(n) is int and n < 0 else n for n in self.donated}
             take = taker_of(args, kwargs, places, self.names, donated)
             if take is None:

@@ -14,7 +14,7 @@ import time
 from types import FrameType
 
 from mjax._engine.base.folding import is_engine_file
-from mjax._engine.base.thread import users
+from mjax._engine.base.thread import user_idents
 
 #: Seconds; a thread that stays in C++ for longer will not return before the process ends.
 _PATIENCE = 1.0
@@ -51,7 +51,7 @@ def _daemons() -> dict[int, FrameType]:
               if not thread.daemon or thread.name.startswith("mjax ")}
     spared.add(threading.get_ident())
     return {ident: frame for ident, frame in sys._current_frames().items()
-            if ident in users and ident not in spared}
+            if ident in user_idents and ident not in spared}
 
 
 def _is_inside(frame: FrameType | None) -> bool:
